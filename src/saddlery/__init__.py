@@ -1,0 +1,69 @@
+"""Saddlery: linear models by saddle-point optimisation, each with a certificate.
+
+Public names are imported when first used, so that ``import saddlery`` is quick.
+"""
+
+from __future__ import annotations
+
+import importlib
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+__version__ = version("saddlery")
+
+_PLACES = {
+    "LinearProblem": "saddlery.problems.linear",
+    "Certificate": "saddlery.certificate",
+    "certify": "saddlery.certificate",
+    "solve": "saddlery.solvers.loop",
+    "Solution": "saddlery.solvers.base",
+    "Status": "saddlery.solvers.base",
+    "LinearClassifier": "saddlery.estimators.classifier",
+    "LinearRegressor": "saddlery.estimators.regressor",
+    "LinearClassifierCV": "saddlery.estimators.cv",
+    "LinearRegressorCV": "saddlery.estimators.cv",
+    "path": "saddlery.path",
+    "PathResult": "saddlery.path",
+    "RandomBinning": "saddlery.estimators.random_binning",
+    "audit": "saddlery.estimators.audit",
+    "save": "saddlery.model_file",
+    "load": "saddlery.model_file",
+    "read_data": "saddlery.data",
+    "ConvergenceDisplay": "saddlery.report.displays",
+    "PathDisplay": "saddlery.report.displays",
+    "InputError": "saddlery.errors",
+    "UnsupportedError": "saddlery.errors",
+}
+_MODULES = ("losses", "penalties", "solvers")
+
+__all__ = [*_PLACES, *_MODULES, "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"saddlery.{name}")
+    if name in _PLACES:
+        return getattr(importlib.import_module(_PLACES[name]), name)
+    raise AttributeError(f"module 'saddlery' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+if TYPE_CHECKING:
+    from saddlery import losses, penalties, solvers
+    from saddlery.certificate import Certificate, certify
+    from saddlery.data import read_data
+    from saddlery.errors import InputError, UnsupportedError
+    from saddlery.estimators.audit import audit
+    from saddlery.estimators.classifier import LinearClassifier
+    from saddlery.estimators.cv import LinearClassifierCV, LinearRegressorCV
+    from saddlery.estimators.random_binning import RandomBinning
+    from saddlery.estimators.regressor import LinearRegressor
+    from saddlery.model_file import load, save
+    from saddlery.path import PathResult, path
+    from saddlery.problems.linear import LinearProblem
+    from saddlery.report.displays import ConvergenceDisplay, PathDisplay
+    from saddlery.solvers.base import Solution, Status
+    from saddlery.solvers.loop import solve

@@ -1,0 +1,98 @@
+"""Logistic loss: log(1 + exp(-y z)), y in {-1, +1}."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from saddlery.losses.base import loss
+from saddlery.parts import kernel
+
+__all__ = ["Logistic"]
+
+_EPS = 2.220446049250313e-16
+
+
+@kernel
+def _sigmoid(t):
+    """1 / (1 + exp(-t)) without overflow."""
+    if t >= 0.0:
+        return 1.0 / (1.0 + math.exp(-t))
+    e = math.exp(t)
+    return e / (1.0 + e)
+
+
+@kernel
+def _solve_logit(p, m, step):
+    """Root of h(u) = step (m + u) + sigmoid(u) - p: safeguarded Newton in the logit u (notes, section 2).
+
+    h grows, so [-m + (p - 1) / step, -m + p / step] holds the root. The stopping rule is on h, not on the move of
+    u: rounding would push Newton out of the bracket and leave the rest to bisection.
+    """
+    low, high = -m + (p - 1.0) / step, -m + p / step
+    u = min(max(-m, low), high)
+    for _ in range(100):
+        q = _sigmoid(u)
+        h = step * (m + u) + q - p
+        if abs(h) <= 2.0 * _EPS * (1.0 + step * (abs(m) + abs(u))):
+            break
+        if h > 0.0:
+            high = u
+        else:
+            low = u
+        u -= h / (step + q * (1.0 - q))
+        if not low < u < high:
+            u = 0.5 * (low + high)
+            if u in (low, high):
+                break
+    return u
+
+
+@loss
+class Logistic(NamedTuple):
+    """Logistic loss ``log(1 + exp(-y z))`` for y in {-1, +1}.
+
+    Its conjugate is the entropy ``p log p + (1 - p) log(1 - p)`` of ``p = -y a`` in [0, 1].
+
+    Examples
+    --------
+    >>> round(Logistic().value(1.0, 0.0), 6)
+    0.693147
+    """
+
+    @property
+    def smoothness(self) -> float:
+        return 0.25
+
+    @property
+    def targets(self) -> str:
+        return "signs"
+
+    def value(self, y, z):
+        m = y * z
+        return math.log1p(math.exp(-m)) if m > 0.0 else math.log1p(math.exp(m)) - m
+
+    def slope(self, y, z):
+        return -y * _sigmoid(-y * z)
+
+    def curvature(self, y, z):
+        q = _sigmoid(z)
+        return q * (1.0 - q)
+
+    def conjugate(self, y, a):
+        p = -y * a
+        if p < 0.0 or p > 1.0:
+            return math.inf
+        if p == 0.0 or p == 1.0:
+            return 0.0
+        return p * math.log(p) + (1.0 - p) * math.log1p(-p)
+
+    def dual_prox(self, y, a, step):
+        # argmin t l*(u) + (u - a)^2 / 2 with u = -y p solves  t logit(p) + p - p0 = 0,  p0 = -y a
+        return -y * _sigmoid(_solve_logit(-y * a, 0.0, step))
+
+    def dual_lower(self, y):
+        return -1.0 if y > 0.0 else 0.0
+
+    def dual_upper(self, y):
+        return 0.0 if y > 0.0 else 1.0

@@ -1,0 +1,201 @@
+"""Data matrices: normalised once at the border, then read as stacks of rows or of columns."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from saddlery.errors import InputError
+from saddlery.matrix.vectors import DenseVectors, SparseVectors, combine, dots, square_norms
+
+__all__ = ["Matrix", "as_matrix", "dense_stack", "sparse_stack"]
+
+Vectors = DenseVectors | SparseVectors
+
+
+class Matrix:
+    """The data X (n rows, d columns): two stacks of vectors over the same numbers.
+
+    `rows` and `cols` are made when first asked for and kept: what arrives in CSR or C order has its rows for free and
+    pays one conversion for its columns; CSC and F order the other way round. Make one with :func:`as_matrix`.
+
+    Parameters
+    ----------
+    values : ndarray or CSR or CSC matrix
+        Normalised data: float32 or float64, finite, sparse indices sorted and without duplicates.
+    """
+
+    def __init__(self, values: Any):
+        self.values = values
+        self.shape: tuple[int, int] = values.shape
+        self.is_sparse: bool = sp.issparse(values)
+        self.nnz: int = int(values.nnz) if self.is_sparse else int(np.prod(values.shape))
+
+    def __repr__(self) -> str:
+        kind = self.values.format.upper() if self.is_sparse else "dense"
+        return f"Matrix({self.shape[0]} x {self.shape[1]}, {kind}, {self.values.dtype}, {self.nnz} entries)"
+
+    @cached_property
+    def csr(self) -> Any:
+        """Sparse X by rows, as SciPy has it."""
+        return self.values.tocsr()
+
+    @cached_property
+    def csc(self) -> Any:
+        """Sparse X by columns, as SciPy has it."""
+        return self.values.tocsc()
+
+    @cached_property
+    def rows(self) -> Vectors:
+        """X as a stack of rows."""
+        return sparse_stack(self.csr) if self.is_sparse else dense_stack(self.values)
+
+    @cached_property
+    def cols(self) -> Vectors:
+        """X as a stack of columns."""
+        return sparse_stack(self.csc) if self.is_sparse else dense_stack(self.values.T)
+
+    @cached_property
+    def col_counts(self) -> np.ndarray:
+        """Number of stored entries of every column."""
+        if self.is_sparse:
+            return np.bincount(self.values.indices, minlength=self.shape[1]) if self.values.format == "csr" else np.diff(self.csc.indptr)
+        return np.full(self.shape[1], self.shape[0])
+
+    def _has(self, stack: str) -> bool:
+        """Whether a stack is there already or costs nothing to make."""
+        if stack in self.__dict__:
+            return True
+        natural = "rows" if (self.values.format == "csr" if self.is_sparse else self.values.flags.c_contiguous) else "cols"
+        return stack == natural
+
+    def matvec(self, w: np.ndarray) -> np.ndarray:
+        """X w, in float64."""
+        if not self.is_sparse:
+            return np.asarray(self.values @ w, dtype=np.float64)
+        out = np.zeros(self.shape[0])
+        support = np.count_nonzero(w)
+        if self._has("cols") and (support < self.shape[1] // 4 or not self._has("rows")):
+            combine(self.cols, w, out)
+        else:
+            dots(self.rows, w, out)
+        return out
+
+    def rmatvec(self, a: np.ndarray) -> np.ndarray:
+        """X' a, in float64."""
+        if not self.is_sparse:
+            return np.asarray(self.values.T @ a, dtype=np.float64)
+        out = np.zeros(self.shape[1])
+        if self._has("rows"):
+            combine(self.rows, a, out)
+        else:
+            dots(self.cols, a, out)
+        return out
+
+    @cached_property
+    def row_square_norms(self) -> np.ndarray:
+        """||x_i||^2 for every row."""
+        out = np.zeros(self.shape[0])
+        square_norms(self.rows, out)
+        return out
+
+    @cached_property
+    def col_square_norms(self) -> np.ndarray:
+        """||x^j||^2 for every column."""
+        out = np.zeros(self.shape[1])
+        square_norms(self.cols, out)
+        return out
+
+    def take_rows(self, index: np.ndarray) -> Matrix:
+        """The rows of `index` as a matrix of their own."""
+        return Matrix(self.csr[index] if self.is_sparse else np.ascontiguousarray(self.values[index]))
+
+
+def dense_stack(values: np.ndarray) -> DenseVectors:
+    """The rows of an array as a stack; copied only if they are not contiguous."""
+    flat = np.ascontiguousarray(values).reshape(-1)
+    return DenseVectors(flat, values.shape[1])
+
+
+def sparse_stack(values: Any) -> SparseVectors:
+    """The rows of a CSR or the columns of a CSC matrix as a stack."""
+    length = values.shape[1] if values.format == "csr" else values.shape[0]
+    # Row pointers are always int64 and indices int32 (where they fit): one compiled variant instead of four.
+    kind = np.int32 if max(values.shape) < 2**31 else np.int64
+    return SparseVectors(values.data, values.indices.astype(kind, copy=False), values.indptr.astype(np.int64), int(length))
+
+
+def as_matrix(X: Any) -> Matrix:
+    """Normalise data: finite float32 or float64, CSR, CSC or a contiguous array, sorted, no duplicates.
+
+    Parameters
+    ----------
+    X : array-like, sparse matrix or Matrix
+        The data, n rows and d columns. Nothing is copied that is in shape already.
+
+    Returns
+    -------
+    Matrix
+
+    Examples
+    --------
+    >>> as_matrix([[1, 2], [3, 4]])
+    Matrix(2 x 2, dense, float64, 4 entries)
+    """
+    if isinstance(X, Matrix):
+        return X
+    values = _as_sparse(X) if sp.issparse(X) else _as_dense(X)
+    if values.shape[0] == 0 or values.shape[1] == 0:
+        raise InputError(f"X has shape {values.shape}: give at least one row and one column")
+    _refuse_non_finite(values)
+    return Matrix(values)
+
+
+def _as_sparse(X: Any) -> Any:
+    if X.ndim != 2:
+        raise InputError(f"X must have two dimensions (rows and columns), not {X.ndim}")
+    if X.dtype.kind == "c":
+        raise InputError("X holds complex numbers: give real ones")
+    values = X if X.format in ("csr", "csc") else X.tocsr()
+    if values.dtype not in (np.float32, np.float64):
+        values = values.astype(np.float64)
+    if not values.has_canonical_format:
+        values = values.copy()
+        values.sum_duplicates()
+    return values
+
+
+def _as_dense(X: Any) -> np.ndarray:
+    values = np.asarray(X)
+    if values.ndim != 2:
+        raise InputError(f"X must have two dimensions (rows and columns), not {values.ndim}: use X.reshape(-1, 1) for one column")
+    if values.dtype.kind == "c":
+        raise InputError("X holds complex numbers: give real ones")
+    if values.dtype not in (np.float32, np.float64):
+        try:
+            values = values.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"X must hold numbers: {error}; encode categories first") from error
+    if not (values.flags.c_contiguous or values.flags.f_contiguous) or not values.dtype.isnative:
+        values = np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("="))
+    return values
+
+
+def _refuse_non_finite(values: Any) -> None:
+    """Name the row and the column of the first entry that is not finite."""
+    data = values.data if sp.issparse(values) else values
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(data.sum(dtype=np.float64)) or np.isfinite(data).all():
+            return
+    if sp.issparse(values):
+        coo = values.tocoo()
+        where = np.flatnonzero(~np.isfinite(coo.data))[0]
+        row, col, value = coo.row[where], coo.col[where], coo.data[where]
+    else:
+        row, col = np.argwhere(~np.isfinite(values))[0]
+        value = values[row, col]
+    name = "NaN" if np.isnan(value) else "infinity"
+    raise InputError(f"X contains {name} at row {row}, column {col}: impute or remove it before fitting")

@@ -1,0 +1,119 @@
+"""The protocol of a penalty g(w).
+
+Every penalty offers, on whole vectors: ``value(w)``, ``prox(v, step)`` = argmin_w step g(w) + ||w - v||^2 / 2,
+``conjugate(u)`` = max_w u.w - g(w), ``dual_scale(u)`` = the largest t in [0, 1] for which g*(t u) is finite.
+
+A *separable* penalty g(w) = sum_j g_j(w_j) is written by its coordinate verbs, which kernels call; the decorator
+:func:`separable` derives the vector forms from them.
+
+============================  ==========================================================================
+coordinate verb               meaning
+============================  ==========================================================================
+coordinate_value(w)           g_j(w)
+coordinate_prox(v, step)      argmin_w step g_j(w) + (w - v)^2 / 2
+coordinate_conjugate(u)       g_j*(u), infinity outside its domain
+coordinate_map(u)             argmax_w u w - g_j(w) = g_j*'(u); needs strong convexity
+coordinate_distance(w, u)     distance of u from the subdifferential of g_j at w: 0 where u = -gradient is optimal
+============================  ==========================================================================
+
+Facts: `strong_convexity` (0 if none), `threshold`: g_j is zero-attracting, w_j = 0 is optimal for ``|u_j|`` up to it
+and the domain of g* is ``|u_j| <= threshold`` if `strong_convexity` is 0. ``scaled(factor)`` is the penalty times a factor.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from saddlery.parts import kernel, part, verb
+
+__all__ = ["PENALTY_VERBS", "separable"]
+
+PENALTY_VERBS = {
+    "coordinate_value": "w",
+    "coordinate_prox": "v, step",
+    "coordinate_conjugate": "u",
+    "coordinate_map": "u",
+    "coordinate_distance": "w, u",
+}
+for _name, _arguments in PENALTY_VERBS.items():
+    verb(_name, _arguments)
+
+
+@kernel
+def sum_values(penalty, w):
+    """g(w) = sum_j g_j(w_j)."""
+    total = 0.0
+    for j in range(w.shape[0]):
+        if w[j] != 0.0:
+            total += penalty.coordinate_value(w[j])
+    return total
+
+
+@kernel
+def sum_conjugates(penalty, u, scale):
+    """g*(scale u) = sum_j g_j*(scale u_j)."""
+    total = 0.0
+    for j in range(u.shape[0]):
+        total += penalty.coordinate_conjugate(scale * u[j])
+    return total
+
+
+@kernel
+def prox_each(penalty, v, step, out):
+    """out_j = prox of step g_j at v_j."""
+    for j in range(v.shape[0]):
+        out[j] = penalty.coordinate_prox(v[j], step)
+
+
+@kernel
+def map_each(penalty, u, out):
+    """out_j = argmax_w u_j w - g_j(w)."""
+    for j in range(u.shape[0]):
+        out[j] = penalty.coordinate_map(u[j])
+
+
+def separable(cls: Any) -> Any:
+    """Make a ``NamedTuple`` with coordinate verbs a penalty: a part that also has the vector forms.
+
+    Examples
+    --------
+    >>> from saddlery.penalties import L1
+    >>> L1(0.5).prox([2.0, -0.2], 1.0)
+    array([1.5, 0. ])
+    """
+
+    def value(self: Any, w: Any) -> float:
+        return float(sum_values(self, np.asarray(w, dtype=np.float64)))
+
+    def prox(self: Any, v: Any, step: float) -> np.ndarray:
+        v = np.asarray(v, dtype=np.float64)
+        out = np.empty_like(v)
+        prox_each(self, v, float(step), out)
+        return out
+
+    def conjugate(self: Any, u: Any, scale: float = 1.0) -> float:
+        return float(sum_conjugates(self, np.asarray(u, dtype=np.float64), float(scale)))
+
+    def dual_map(self: Any, u: Any) -> np.ndarray:
+        u = np.asarray(u, dtype=np.float64)
+        out = np.empty_like(u)
+        map_each(self, u, out)
+        return out
+
+    def dual_scale(self: Any, u: Any) -> float:
+        if self.strong_convexity > 0.0:
+            return 1.0
+        top = float(np.max(np.abs(u), initial=0.0))
+        return 1.0 if top <= self.threshold else self.threshold / top * (1.0 - ROUNDING)
+
+    cls = part(cls)
+    for method in (value, prox, conjugate, dual_map, dual_scale):
+        setattr(cls, method.__name__, method)
+    cls.separable = True
+    return cls
+
+
+# A point scaled onto the border of the feasible set must still be inside for those who sum in another order.
+ROUNDING = 1e-13

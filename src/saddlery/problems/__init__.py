@@ -1,0 +1,5 @@
+"""Problems: data, loss and penalty, with their primal and dual values; no algorithms."""
+
+from saddlery.problems.linear import LinearProblem
+
+__all__ = ["LinearProblem"]

@@ -1,0 +1,385 @@
+"""The linear problem: min_{w,b} sum_i s_i l(y_i, x_i.w + b) + g(w), its dual, and the map between them."""
+
+from __future__ import annotations
+
+import copy
+import math
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from saddlery.certificate import Certificate
+from saddlery.errors import InputError
+from saddlery.matrix import Matrix, as_matrix
+from saddlery.parts import kernel
+from saddlery.registry import LOSSES
+
+__all__ = ["DualPoint", "LinearProblem"]
+
+EPS = float(np.finfo(float).eps)
+
+
+# --------------------------------------------------------------------------- kernels
+
+
+@kernel
+def loss_sum(loss, y, s, z, b):
+    """sum_i s_i l(y_i, z_i + b)."""
+    total = 0.0
+    for i in range(y.shape[0]):
+        if s[i] > 0.0:
+            total += s[i] * loss.value(y[i], z[i] + b)
+    return total
+
+
+@kernel
+def slopes(loss, y, z, b, out):
+    """out_i = l'(y_i, z_i + b)."""
+    for i in range(y.shape[0]):
+        out[i] = loss.slope(y[i], z[i] + b)
+
+
+@kernel
+def conjugate_sum(loss, y, s, a, scale):
+    """sum_i s_i l*(y_i, scale a_i)."""
+    total = 0.0
+    for i in range(y.shape[0]):
+        if s[i] > 0.0:
+            total += s[i] * loss.conjugate(y[i], scale * a[i])
+    return total
+
+
+@kernel
+def clip_to_domain(loss, y, a, out):
+    """out_i = a_i moved into the domain of l*; returns whether any moved."""
+    moved = False
+    for i in range(y.shape[0]):
+        out[i] = min(max(a[i], loss.dual_lower(y[i])), loss.dual_upper(y[i]))
+        moved = moved or out[i] != a[i]
+    return moved
+
+
+@kernel
+def signed_sums(loss, s, a):
+    """The sums of s_i a_i over positive and over negative a_i (the loss only keys the cache)."""
+    positive, negative = 0.0, 0.0
+    for i in range(s.shape[0]):
+        if a[i] > 0.0:
+            positive += s[i] * a[i]
+        else:
+            negative += s[i] * a[i]
+    return positive, negative
+
+
+@kernel
+def shifted_sum(loss, y, s, a, shift, out):
+    """out_i = a_i + shift, clipped to the domain of l*; returns sum_i s_i out_i."""
+    total = 0.0
+    for i in range(y.shape[0]):
+        out[i] = min(max(a[i] + shift, loss.dual_lower(y[i])), loss.dual_upper(y[i]))
+        total += s[i] * out[i]
+    return total
+
+
+@kernel
+def total_slope(loss, y, s, z, b):
+    """Slope, curvature and sum of absolute slopes of b -> sum_i s_i l(y_i, z_i + b)."""
+    slope, curvature, size = 0.0, 0.0, 0.0
+    for i in range(y.shape[0]):
+        if s[i] > 0.0:
+            term = s[i] * loss.slope(y[i], z[i] + b)
+            slope += term
+            size += abs(term)
+            curvature += s[i] * loss.curvature(y[i], z[i] + b)
+    return slope, curvature, size
+
+
+@kernel
+def best_intercept(loss, y, s, z, b):
+    """argmin_b sum_i s_i l(y_i, z_i + b) from a start b: Newton steps on the slope inside a growing bracket."""
+    low, high, width = -math.inf, math.inf, 1.0
+    for _ in range(200):
+        slope, curvature, size = total_slope(loss, y, s, z, b)
+        if abs(slope) <= EPS * size:
+            break
+        if slope > 0.0:
+            high = b
+        else:
+            low = b
+        step = -slope / curvature if curvature > 0.0 else math.copysign(width, -slope)
+        if abs(step) > width:  # a flat part of the loss: do not leap
+            step = math.copysign(width, step)
+            width *= 2.0
+        trial = b + step
+        if trial == b or high - low <= EPS * abs(b):
+            break
+        if not low < trial < high:
+            trial = 0.5 * (low + high)
+        b = trial
+    return b
+
+
+# --------------------------------------------------------------------------- the problem
+
+
+class DualPoint(NamedTuple):
+    """A feasible dual point, its product ``X'(s a)`` and its value."""
+
+    a: np.ndarray
+    Xta: np.ndarray
+    value: float
+
+
+class LinearProblem:
+    """``min_{w,b}  sum_i s_i l(y_i, x_i.w + b) + g(w)``, with weights s_i >= 0 that sum to one.
+
+    Its saddle form is ``min_{w,b} max_a g(w) + sum_i s_i a_i (x_i.w + b) - sum_i s_i l*(a_i; y_i)``, its dual
+    ``max_a  -g*(-X'(s a)) - sum_i s_i l*(a_i; y_i)``, where ``sum_i s_i a_i = 0`` if there is an intercept.
+
+    Parameters
+    ----------
+    X : array-like or sparse matrix of shape (n, d)
+        Data.
+    y : array of shape (n,)
+        Targets: -1 and +1 for classification losses, numbers for regression.
+    loss : loss or str
+        Such as ``sd.losses.Logistic()`` or ``"logistic"``.
+    penalty : penalty
+        Such as ``sd.penalties.L1(0.01)``.
+    sample_weight : array of shape (n,), optional
+        Non-negative weights; they are divided by their sum. A weight of 0 is no row at all.
+    fit_intercept : bool
+        Whether there is an intercept b, which is never penalised.
+
+    Examples
+    --------
+    >>> import numpy as np, saddlery as sd
+    >>> problem = sd.LinearProblem([[1.0], [-1.0]], [1, -1], penalty=sd.penalties.L1(0.1))
+    >>> round(problem.alpha_max(), 3)
+    0.5
+    """
+
+    def __init__(
+        self, X: Any, y: Any, loss: Any = "logistic", penalty: Any = None, sample_weight: Any = None, fit_intercept: bool = False
+    ):
+        self.matrix: Matrix = as_matrix(X)
+        self.n, self.d = self.matrix.shape
+        self.loss = LOSSES.get(loss)() if isinstance(loss, str) else loss
+        if penalty is None or isinstance(penalty, str):
+            raise InputError("give the penalty with its strength, such as penalty=saddlery.penalties.L1(0.01)")
+        self.penalty = penalty
+        self.fit_intercept = bool(fit_intercept)
+        for piece in (self.loss, self.penalty):
+            if hasattr(piece, "check"):
+                piece.check()
+        self.s = _as_weights(sample_weight, self.n)
+        self.y = _as_targets(y, self.n, self.loss.targets, self.s)
+
+    def __repr__(self) -> str:
+        intercept = ", intercept" if self.fit_intercept else ""
+        return f"LinearProblem({self.matrix!r}, {self.loss!r}, {self.penalty!r}{intercept})"
+
+    def with_penalty(self, penalty: Any) -> LinearProblem:
+        """The same data and loss with another penalty; nothing is copied."""
+        if hasattr(penalty, "check"):
+            penalty.check()
+        other = copy.copy(self)
+        other.penalty = penalty
+        return other
+
+    def take_rows(self, index: np.ndarray) -> LinearProblem:
+        """The problem on some of its rows, weights rescaled to sum to one."""
+        other = copy.copy(self)
+        for name in ("constant", "scale"):
+            other.__dict__.pop(name, None)
+        other.matrix = self.matrix.take_rows(index)
+        other.n = other.matrix.shape[0]
+        other.y = self.y[index]
+        other.s = self.s[index] / self.s[index].sum()
+        return other
+
+    # -- scale
+
+    @cached_property
+    def constant(self) -> float:
+        """The best constant model b (0 without an intercept)."""
+        if not self.fit_intercept:
+            return 0.0
+        y, s = self.y, self.s
+        if self.loss.targets == "signs":
+            positive = float(s[y > 0].sum())
+            y, s = np.array([1.0, -1.0]), np.array([positive, 1.0 - positive])
+        return float(best_intercept(self.loss, y, s, np.zeros_like(y), float(s @ y)))
+
+    @cached_property
+    def scale(self) -> float:
+        """The objective of the best constant model: the unit in which gaps are measured."""
+        return float(loss_sum(self.loss, self.y, self.s, np.zeros(self.n), self.constant))
+
+    def slopes(self, z: np.ndarray, b: float = 0.0) -> np.ndarray:
+        """``l'(y_i, z_i + b)`` for every row: the dual point that belongs to margins z."""
+        out = np.empty(self.n)
+        slopes(self.loss, self.y, z, float(b), out)
+        return out
+
+    def alpha_max(self) -> float:
+        """The smallest strength of the penalty at which w = 0 is optimal (infinity if there is none)."""
+        share = self.penalty.threshold / self.penalty.alpha
+        if share == 0.0:
+            return math.inf
+        gradient = self.matrix.rmatvec(self.s * self.slopes(np.zeros(self.n), self.constant))
+        return float(np.max(np.abs(gradient)) / share)
+
+    # -- primal and dual values
+
+    def margins(self, w: np.ndarray) -> np.ndarray:
+        """X w."""
+        return self.matrix.matvec(w)
+
+    def primal(self, w: np.ndarray, b: float = 0.0, Xw: np.ndarray | None = None) -> float:
+        """The objective at (w, b)."""
+        Xw = self.margins(w) if Xw is None else Xw
+        return float(loss_sum(self.loss, self.y, self.s, Xw, float(b))) + self.penalty.value(w)
+
+    def dual(self, a: np.ndarray, Xta: np.ndarray | None = None, scale: float = 1.0) -> float:
+        """The dual value at ``scale * a``, with ``Xta = X'(s a)``; -infinity outside the domains."""
+        Xta = self.matrix.rmatvec(self.s * a) if Xta is None else Xta
+        return -float(conjugate_sum(self.loss, self.y, self.s, a, float(scale))) - self.penalty.conjugate(Xta, -scale)
+
+    def dual_point(self, a: np.ndarray, Xta: np.ndarray | None = None) -> DualPoint:
+        """The given point made feasible, with its value.
+
+        Clip to the domain of l*; with an intercept, balance so that ``sum_i s_i a_i = 0``; scale by the t that is best of
+        a few, so that g*(-t X'(s a)) is finite. All domains contain 0 and are convex, so scaling keeps the rest.
+        """
+        feasible = np.empty(self.n)
+        moved = clip_to_domain(self.loss, self.y, np.asarray(a, dtype=np.float64), feasible)
+        if self.fit_intercept:
+            moved = self._balance(feasible) or moved
+        if Xta is None or moved:
+            Xta = self.matrix.rmatvec(self.s * feasible)
+        scale, value = self._best_scale(feasible, Xta)
+        return DualPoint(feasible * scale, Xta * scale, value) if scale != 1.0 else DualPoint(feasible, Xta, value)
+
+    def _balance(self, a: np.ndarray) -> bool:
+        """Make sum_i s_i a_i = 0 in place and say whether that moved anything beyond rounding."""
+        positive, negative = signed_sums(self.loss, self.s, a)
+        if abs(positive + negative) <= 4 * EPS * (positive - negative):
+            return False
+        if self.loss.targets == "signs":  # shrink the heavier class: scaling towards 0 stays in the domain
+            if positive > -negative:
+                a[a > 0.0] *= -negative / positive
+            else:
+                a[a < 0.0] *= positive / -negative
+            return True
+        low, high = -float(np.max(np.abs(a))), float(np.max(np.abs(a)))
+        origin, shift = a.copy(), -(positive + negative)
+        for _ in range(200):  # the root of a growing, piecewise linear function
+            total = shifted_sum(self.loss, self.y, self.s, origin, shift, a)
+            if abs(total) <= 2 * EPS * (positive - negative) or high - low <= EPS * high:
+                break
+            low, high = (shift, high) if total < 0.0 else (low, shift)
+            shift -= total
+            if not low < shift < high:
+                shift = 0.5 * (low + high)
+        return True
+
+    def _best_scale(self, a: np.ndarray, Xta: np.ndarray) -> tuple[float, float]:
+        """The best t among a few for the concave function t -> D(t a), and its value."""
+        limit = self.penalty.dual_scale(Xta)
+        if self.penalty.strong_convexity == 0.0:
+            candidates = [limit]
+            ray = self._quadratic_peak(a)
+            if ray is not None:  # along the ray D is a parabola, and t > 1 is allowed
+                top = float(np.max(np.abs(Xta), initial=0.0))
+                bound = self.penalty.threshold / top * (1.0 - 1e-13) if top > 0.0 else math.inf
+                candidates = [min(ray, bound)]
+        else:
+            top = float(np.max(np.abs(Xta), initial=0.0))
+            inner = min(1.0, self.penalty.threshold / top) if top > 0.0 else 1.0
+            candidates = [1.0] if inner == 1.0 else [1.0, inner, 0.5 * (1.0 + inner)]
+        values = [self.dual(a, Xta, t) for t in candidates]
+        if len(candidates) == 3:
+            peak = _parabola_peak(candidates, values)
+            if peak is not None:
+                candidates.append(peak)
+                values.append(self.dual(a, Xta, peak))
+        best = int(np.argmax(values))
+        if not math.isfinite(values[best]):
+            return 0.0, self.dual(np.zeros(self.n), np.zeros(self.d))
+        return candidates[best], values[best]
+
+    def _quadratic_peak(self, a: np.ndarray) -> float | None:
+        """The t that maximises ``-sum_i s_i l*(t a_i)`` where l* is ``y a + c a^2 / 2`` on a cone, else None."""
+        c = getattr(self.loss, "conjugate_curvature", None)
+        if c is None:
+            return None
+        first, second = float(self.s @ (self.y * a)), float(self.s @ (a * a))
+        return max(0.0, -first / (second * c)) if second > 0.0 else 1.0
+
+    # -- certificate
+
+    def certify(self, w: Any, dual: Any = None, b: float = 0.0) -> Certificate:
+        """See :func:`saddlery.certify`."""
+        w = np.asarray(w, dtype=np.float64)
+        if w.shape != (self.d,):
+            raise InputError(f"w has shape {w.shape}, but the data have {self.d} columns")
+        if b != 0.0 and not self.fit_intercept:
+            raise InputError("the problem has no intercept: build it with fit_intercept=True, or give b=0")
+        Xw = self.margins(w)
+        a = self.slopes(Xw, b) if dual is None else np.asarray(dual, dtype=np.float64)
+        if a.shape != (self.n,):
+            raise InputError(f"the dual point has shape {a.shape}, but the data have {self.n} rows")
+        if not (np.isfinite(w).all() and np.isfinite(a).all() and math.isfinite(b)):
+            raise InputError("w, b and the dual point must be finite")
+        return Certificate.of(self.primal(w, b, Xw), self.dual_point(a).value, self.scale)
+
+
+def _parabola_peak(t: list[float], v: list[float]) -> float | None:
+    """The peak of the parabola through three points, if it lies between the outer ones."""
+    if not all(map(math.isfinite, v)):
+        return None
+    (a, b, c), (fa, fb, fc) = t, v
+    below = (b - a) * (fb - fc) - (b - c) * (fb - fa)
+    if below == 0.0:
+        return None
+    peak = b - 0.5 * ((b - a) ** 2 * (fb - fc) - (b - c) ** 2 * (fb - fa)) / below
+    return peak if min(t) < peak < max(t) else None
+
+
+def _as_weights(sample_weight: Any, n: int) -> np.ndarray:
+    if sample_weight is None:
+        return np.full(n, 1.0 / n)
+    s = np.asarray(sample_weight, dtype=np.float64)
+    if s.ndim == 0:
+        s = np.full(n, float(s))
+    if s.shape != (n,):
+        raise InputError(f"sample_weight has shape {s.shape}, but X has {n} rows: give one weight for each row")
+    if not np.isfinite(s).all():
+        raise InputError(f"sample_weight contains NaN or infinity at row {np.flatnonzero(~np.isfinite(s))[0]}")
+    if (s < 0).any():
+        raise InputError(f"sample_weight is negative at row {np.flatnonzero(s < 0)[0]}: weights must be 0 or more")
+    total = s.sum()
+    if total == 0.0:
+        raise InputError("all sample weights are zero: at least one row must count")
+    return s / total
+
+
+def _as_targets(y: Any, n: int, kind: str, s: np.ndarray) -> np.ndarray:
+    y = np.asarray(y)
+    if y.shape != (n,):
+        raise InputError(f"y has shape {y.shape}, but X has {n} rows: give one target for each row")
+    try:
+        y = y.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError("y must hold numbers: a problem takes -1 and +1 (classification) or real targets; estimators take any labels") from error
+    if not np.isfinite(y).all():
+        raise InputError(f"y contains NaN or infinity at row {np.flatnonzero(~np.isfinite(y))[0]}")
+    if kind == "signs":
+        if not np.isin(y, (-1.0, 1.0)).all():
+            raise InputError(f"this loss needs targets -1 and +1, but y holds {y[~np.isin(y, (-1.0, 1.0))][0]:g}")
+        present = y[s > 0.0]
+        if present.min() == present.max():
+            raise InputError(f"y holds one class only ({present[0]:+g}): give rows of both classes with positive weights")
+    return y

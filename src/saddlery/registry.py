@@ -1,0 +1,100 @@
+"""Names of losses, penalties and solvers: where each lives, and how others add theirs.
+
+A built-in is one line here. A third party adds its own by an entry point of the group ``saddlery.losses``,
+``saddlery.penalties``, ``saddlery.solvers`` or ``saddlery.readers`` that names the class.
+"""
+
+from __future__ import annotations
+
+import importlib
+from importlib.metadata import entry_points
+from typing import Any
+
+from saddlery.errors import unknown_name
+
+__all__ = ["LOSSES", "PENALTIES", "READERS", "SOLVERS", "Registry"]
+
+
+class Registry:
+    """A table from names to ``"module:Class"``, resolved when asked for.
+
+    Examples
+    --------
+    >>> LOSSES.get("huber").__name__
+    'Huber'
+    """
+
+    def __init__(self, kind: str, group: str, builtin: dict[str, str]):
+        self.kind, self.group, self.builtin = kind, group, builtin
+
+    def places(self) -> dict[str, str]:
+        """All names with the places of their classes; built-ins come first and cannot be replaced."""
+        others = {point.name: point.value for point in entry_points(group=self.group)}
+        return {**self.builtin, **{name: place for name, place in others.items() if name not in self.builtin}}
+
+    def names(self) -> list[str]:
+        """All names, built-ins first."""
+        return list(self.places())
+
+    def get(self, name: Any) -> Any:
+        """The class registered under `name`; an error with the nearest name if there is none."""
+        place = self.builtin.get(name) if isinstance(name, str) else None
+        if place is None:
+            places = self.places()
+            if not isinstance(name, str) or name not in places:
+                raise unknown_name(self.kind, name, places)
+            place = places[name]
+        module, attribute = place.split(":")
+        return getattr(importlib.import_module(module), attribute)
+
+    def name_of(self, value: Any) -> str:
+        """The name under which the class of `value` is registered, or its own name."""
+        cls = value if isinstance(value, type) else type(value)
+        place = f"{cls.__module__}:{cls.__qualname__}"
+        return next((name for name, known in self.places().items() if known == place), cls.__name__)
+
+
+LOSSES = Registry(
+    "loss",
+    "saddlery.losses",
+    {
+        "logistic": "saddlery.losses.logistic:Logistic",
+        "hinge": "saddlery.losses.hinge:Hinge",
+        "smooth_hinge": "saddlery.losses.smooth_hinge:SmoothHinge",
+        "squared_hinge": "saddlery.losses.squared_hinge:SquaredHinge",
+        "squared": "saddlery.losses.squared:Squared",
+        "huber": "saddlery.losses.huber:Huber",
+    },
+)
+PENALTIES = Registry(
+    "penalty",
+    "saddlery.penalties",
+    {
+        "l1": "saddlery.penalties.l1:L1",
+        "l2": "saddlery.penalties.l2:L2",
+        "elasticnet": "saddlery.penalties.elastic_net:ElasticNet",
+    },
+)
+SOLVERS = Registry(
+    "solver",
+    "saddlery.solvers",
+    {
+        "prox_newton": "saddlery.solvers.prox_newton:ProxNewton",
+        "active_sdca": "saddlery.solvers.active_sdca:ActiveSDCA",
+        "proximal_point": "saddlery.solvers.proximal_point:ProximalPoint",
+        "sdca": "saddlery.solvers.sdca:SDCA",
+        "primal_cd": "saddlery.solvers.primal_cd:PrimalCD",
+        "spdc": "saddlery.solvers.spdc:SPDC",
+        "dgpd": "saddlery.solvers.dgpd:DGPD",
+        "dgpd_active": "saddlery.solvers.dgpd_active:DGPDActive",
+    },
+)
+READERS = Registry(
+    "file format",
+    "saddlery.readers",
+    {
+        "svmlight": "saddlery.data.svmlight:read",
+        "csv": "saddlery.data.csv:read",
+        "npz": "saddlery.data.npz:read",
+    },
+)

@@ -1,0 +1,111 @@
+"""Which solver for which problem: the table ``auto.json`` is read here, and requests that cannot be served are refused."""
+
+from __future__ import annotations
+
+import functools
+import json
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+
+from saddlery.errors import UnsupportedError
+from saddlery.registry import LOSSES, PENALTIES, SOLVERS
+from saddlery.solvers.base import Solver
+
+__all__ = ["available", "choose", "resolve"]
+
+
+@functools.cache
+def _rules() -> list[dict[str, Any]]:
+    return json.loads((files("saddlery.solvers") / "auto.json").read_text())["rules"]
+
+
+class _Facts:
+    """Facts of a problem, each computed when a rule asks for it."""
+
+    def __init__(self, problem: Any):
+        self.problem = problem
+
+    @property
+    def smooth(self) -> bool:
+        return bool(np.isfinite(self.problem.loss.smoothness))
+
+    @property
+    def strongly_convex(self) -> bool:
+        return self.problem.penalty.strong_convexity > 0.0
+
+    @property
+    def intercept(self) -> bool:
+        return self.problem.fit_intercept
+
+    @property
+    def sparse(self) -> bool:
+        return self.problem.matrix.is_sparse
+
+    @property
+    def n(self) -> int:
+        return self.problem.n
+
+    @property
+    def d(self) -> int:
+        return self.problem.d
+
+    @property
+    def columns_per_row(self) -> float:
+        return self.problem.d / self.problem.n
+
+    @property
+    def conditioning(self) -> float:
+        problem = self.problem
+        top = float(np.max(problem.s * problem.matrix.row_square_norms))
+        return top * problem.loss.smoothness / problem.penalty.strong_convexity
+
+    @property
+    def shrinkage(self) -> float:
+        return self.problem.penalty.alpha / self.problem.alpha_max()
+
+
+def _holds(condition: Any, fact: Any) -> bool:
+    if isinstance(condition, list):
+        low, high = condition
+        return (low is None or fact >= low) and (high is None or fact <= high)
+    return fact == condition
+
+
+def choose(problem: Any) -> str:
+    """The name of the solver that the table gives for `problem`."""
+    facts = _Facts(problem)
+    for rule in _rules():
+        if all(_holds(condition, getattr(facts, name)) for name, condition in rule["when"].items()):
+            return rule["solver"]
+    raise UnsupportedError(f"the table behind solver='auto' has no rule for {problem!r}")
+
+
+def available(problem: Any) -> list[str]:
+    """Names of the solvers that can solve `problem`, best first.
+
+    Examples
+    --------
+    >>> import saddlery as sd
+    >>> problem = sd.LinearProblem([[1.0], [-1.0]], [1, -1], loss="logistic", penalty=sd.penalties.L1(0.1))
+    >>> available(problem)[0]
+    'prox_newton'
+    """
+    able = [name for name in SOLVERS.names() if not SOLVERS.get(name).needs.missing(problem)]
+    first = choose(problem)
+    return [first] * (first in able) + [name for name in able if name != first]
+
+
+def resolve(problem: Any, solver: str | Solver) -> Solver:
+    """The solver object for a request; refuses what it cannot serve and names those that can."""
+    if solver == "auto":
+        solver = choose(problem)
+    method = solver if isinstance(solver, Solver) else SOLVERS.get(solver)()
+    missing = method.needs.missing(problem)
+    if missing:
+        able = available(problem)
+        others = f"these can: {', '.join(able)}" if able else "no solver can"
+        loss, penalty = LOSSES.name_of(problem.loss), PENALTIES.name_of(problem.penalty)
+        raise UnsupportedError(f"{method.name} cannot solve {loss} with {penalty}: it needs {' and '.join(missing)}; {others}")
+    return method

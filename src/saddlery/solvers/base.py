@@ -1,0 +1,172 @@
+"""The protocol of a solver, and the records that travel between solver, loop and caller.
+
+A solver is a frozen dataclass of options. ``init`` makes a state, ``step`` moves it by one epoch (a sweep of a coordinate
+method, an outer round of a working-set method), ``point`` reads the pair off it. The loop does everything else.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from saddlery.certificate import Certificate
+from saddlery.registry import LOSSES, PENALTIES
+
+__all__ = ["Needs", "Point", "Record", "Solution", "Solver", "State", "Status", "Trace"]
+
+
+class Status(enum.Enum):
+    """How a solve ended, in a sentence."""
+
+    CONVERGED = "certified to the tolerance"
+    MAX_EPOCHS = "stopped at max_epochs before the tolerance was certified"
+    MAX_SECONDS = "stopped at max_seconds before the tolerance was certified"
+    INTERRUPTED = "interrupted; this is the best certified point so far"
+    CALLBACK = "stopped by a callback; this is the best certified point so far"
+    STALLED = "no further progress in floating point; this is the best certified point"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+class Point(NamedTuple):
+    """A pair of points. `Xw` and `Xta` = X'(s a) are products that the solver has at hand (without the intercept)."""
+
+    w: np.ndarray
+    b: float
+    dual: np.ndarray | None
+    Xw: np.ndarray | None = None
+    Xta: np.ndarray | None = None
+
+
+class Record(NamedTuple):
+    """One certificate of a run, as it stood after `epoch` epochs and `passes` times nnz(X) entries read."""
+
+    epoch: int
+    seconds: float
+    passes: float
+    primal: float
+    dual: float
+    gap: float
+    relative_gap: float
+    nonzeros: int
+
+
+class Trace(list[Record]):
+    """The certificates of a run in order: a list of records, with columns as arrays.
+
+    Examples
+    --------
+    >>> trace = Trace([Record(0, 0.0, 1.0, 0.7, 0.0, 0.7, 1.0, 0)])
+    >>> trace.column("gap")
+    array([0.7])
+    """
+
+    def column(self, name: str) -> np.ndarray:
+        """One field of all records."""
+        return np.array([getattr(record, name) for record in self])
+
+    def as_dict(self) -> dict[str, list[float]]:
+        """All fields as lists, ready for JSON or a data frame."""
+        return {name: [getattr(record, name) for record in self] for name in Record._fields}
+
+
+class State:
+    """What a solver moves: arrays, numbers and a random generator, so that a copy resumes exactly.
+
+    `accesses` counts the entries of X that were read; `stalled` says that no further step can improve anything;
+    `relative_gap` is the last certified one, written by the loop for solvers that adapt to it.
+    """
+
+    accesses: float = 0.0
+    stalled: bool = False
+    relative_gap: float = float("inf")
+
+
+@dataclass
+class Solution:
+    """What :func:`saddlery.solve` returns.
+
+    Attributes
+    ----------
+    w, b : array of shape (d,), float
+        The best primal point found.
+    dual : array of shape (n,)
+        The best feasible dual point found.
+    certificate : Certificate
+        Values of these two points, recomputed from the data at the end.
+    trace : Trace
+        Certificates on the way.
+    status : Status
+        How the run ended.
+    solver : str
+        Name of the solver that ran.
+    epochs, seconds, passes : int, float, float
+        What it cost.
+    state : State
+        The solver's state; give it as `start` to go on exactly where this run stopped.
+    """
+
+    w: np.ndarray
+    b: float
+    dual: np.ndarray
+    certificate: Certificate
+    trace: Trace
+    status: Status
+    solver: str
+    epochs: int = 0
+    seconds: float = 0.0
+    passes: float = 0.0
+    state: State | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a solver asks of a problem, checked before anything is compiled."""
+
+    loss: tuple[str, ...] = ()
+    penalty: tuple[str, ...] = ()
+    smooth: bool = False
+    strongly_convex: bool = False
+    no_intercept: bool = False
+
+    def missing(self, problem: Any) -> list[str]:
+        """What `problem` lacks, as phrases."""
+        loss, penalty = problem.loss, problem.penalty
+        phrases = [f"the verb {name!r} of the loss" for name in self.loss if not hasattr(loss, name)]
+        phrases += [f"the verb {name!r} of the penalty" for name in self.penalty if not hasattr(penalty, name)]
+        if self.smooth and math.isinf(loss.smoothness):
+            phrases.append(f"a smooth loss (the {LOSSES.name_of(loss)} loss is not)")
+        if self.strongly_convex and penalty.strong_convexity == 0.0:
+            phrases.append(f"a strongly convex penalty (l2 or elasticnet; {PENALTIES.name_of(penalty)} is not)")
+        if self.no_intercept and problem.fit_intercept:
+            phrases.append("a problem without intercept")
+        return phrases
+
+
+@dataclass(frozen=True)
+class Solver:
+    """Base of all solvers. Options are fields; what moves is in the state."""
+
+    name: ClassVar[str]
+    paper: ClassVar[str]
+    needs: ClassVar[Needs]
+
+    def init(self, problem: Any, start: Point | None, rng: np.random.Generator) -> Any:
+        """A state at the start point (or at zero)."""
+        raise NotImplementedError
+
+    def step(self, problem: Any, state: Any) -> None:
+        """Move the state by one epoch."""
+        raise NotImplementedError
+
+    def point(self, problem: Any, state: Any) -> Point:
+        """The pair of points that the state stands for."""
+        raise NotImplementedError
+
+    def resync(self, problem: Any, state: Any) -> None:
+        """Recompute what is kept by increments; called when a fresh certificate disagrees with the running one."""

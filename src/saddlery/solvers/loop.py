@@ -1,0 +1,185 @@
+"""The one loop: it alone owns time, budgets, certificates, callbacks and interruption.
+
+Certificates are computed when the solver has read about nine times as many entries of X as the check will read, so they take
+about a tenth of the work; what the solver has at hand (``Point.Xw``, ``Point.Xta``) is free. The schedule counts entries and not
+seconds, so that the same seed gives the same trace. The best primal and the best dual point are kept apart: any two of them
+certify each other. Before a run ends as converged its certificate is computed afresh from the data.
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from saddlery.certificate import Certificate
+from saddlery.errors import InputError
+from saddlery.solvers.auto import resolve
+from saddlery.solvers.base import Point, Record, Solution, Solver, State, Status, Trace
+
+__all__ = ["solve"]
+
+CHECK_SHARE = 9.0
+
+
+class _Best:
+    """The best primal and the best dual point so far."""
+
+    def __init__(self, problem: Any):
+        self.problem = problem
+        self.primal, self.dual = np.inf, -np.inf
+        self.w, self.b, self.a = np.zeros(problem.d), problem.constant, np.zeros(problem.n)
+
+    def update(self, point: Point) -> None:
+        problem = self.problem
+        Xw = problem.margins(point.w) if point.Xw is None else point.Xw
+        value = problem.primal(point.w, point.b, Xw)
+        if value < self.primal:
+            self.primal, self.w, self.b = value, point.w.copy(), float(point.b)
+        a, Xta = (problem.slopes(Xw, point.b), None) if point.dual is None else (point.dual, point.Xta)
+        candidate = problem.dual_point(a, Xta)
+        if candidate.value > self.dual:
+            self.dual, self.a = candidate.value, candidate.a.copy()
+
+    def certificate(self) -> Certificate:
+        return Certificate.of(self.primal, self.dual, self.problem.scale)
+
+    def confirm(self) -> Certificate:
+        """The certificate of the best points, recomputed from the data."""
+        point = self.problem.dual_point(self.a)
+        self.a, self.dual = point.a, point.value
+        self.primal = self.problem.primal(self.w, self.b)
+        return self.certificate()
+
+
+def _check_cost(problem: Any, point: Point) -> float:
+    """Entries of X that a certificate of `point` reads."""
+    return problem.matrix.nnz * ((point.Xw is None) + (point.dual is None or point.Xta is None))
+
+
+def _as_start(problem: Any, start: Any) -> Point | None:
+    """A start point from a Solution, a Point, or a tuple (w, b, dual) with None for what is unknown."""
+    if start is None:
+        return None
+    if isinstance(start, Solution):
+        start = (start.w, start.b, start.dual)
+    w, b, dual = (*tuple(start)[:3], None, None)[:3]
+    w = np.zeros(problem.d) if w is None else np.asarray(w, dtype=np.float64)
+    dual = None if dual is None else np.asarray(dual, dtype=np.float64)
+    if w.shape != (problem.d,) or (dual is not None and dual.shape != (problem.n,)):
+        raise InputError(f"start does not fit the problem: w needs {problem.d} numbers and the dual {problem.n}")
+    return Point(w.copy(), float(b or 0.0) if problem.fit_intercept else 0.0, None if dual is None else dual.copy())
+
+
+def _as_generator(random_state: Any) -> np.random.Generator:
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(2**31))
+    return np.random.default_rng(random_state)
+
+
+def solve(
+    problem: Any,
+    solver: str | Solver = "auto",
+    tol: float = 1e-6,
+    max_epochs: int = 1000,
+    max_seconds: float | None = None,
+    start: Any = None,
+    random_state: Any = 0,
+    callbacks: Iterable[Callable[[Record], Any]] = (),
+) -> Solution:
+    """Solve a problem until its relative gap is certified to be at most `tol`.
+
+    Parameters
+    ----------
+    problem : LinearProblem
+        What to solve.
+    solver : str or Solver
+        A name, a solver with options, or ``"auto"``: chosen from facts of the problem.
+    tol : float
+        Bound on the relative gap; means the same for every solver.
+    max_epochs : int
+        Budget in epochs: sweeps of a coordinate method, rounds of a working-set method.
+    max_seconds : float, optional
+        Budget in seconds, looked at after each epoch.
+    start : Solution, Point, (w, b, dual) or State, optional
+        Where to start. A `State` of the same solver goes on exactly where that run stopped.
+    random_state : int, Generator or None
+        Seed. The same seed gives the same trace.
+    callbacks : iterable of callables
+        Called with each :class:`~saddlery.solvers.base.Record`; a true answer stops the run.
+
+    Returns
+    -------
+    Solution
+        Also after Ctrl-C: the best certified point so far, with a status that says so.
+
+    Examples
+    --------
+    >>> import numpy as np, saddlery as sd
+    >>> X, y = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]), np.array([1.0, -1.0, 1.0])
+    >>> problem = sd.LinearProblem(X, y, loss=sd.losses.Logistic(), penalty=sd.penalties.L1(0.01))
+    >>> solution = sd.solve(problem, tol=1e-6)
+    >>> solution.status, solution.certificate.relative_gap <= 1e-6
+    (<Status.CONVERGED: 'certified to the tolerance'>, True)
+    """
+    if not tol >= 0.0:
+        raise InputError(f"tol must be 0 or more, not {tol!r}")
+    if max_epochs < 0 or (max_seconds is not None and max_seconds < 0):
+        raise InputError("max_epochs and max_seconds must be 0 or more")
+    method = resolve(problem, solver)
+    clock = time.perf_counter
+    began = clock()
+    best, trace, callbacks = _Best(problem), Trace(), tuple(callbacks)
+    state: Any = None
+    epoch, status, since_check = 0, Status.MAX_EPOCHS, 0.0
+
+    def check() -> Status | None:
+        """Certify the current point, record it, and say whether to stop."""
+        best.update(method.point(problem, state))
+        stop = None
+        if best.certificate().relative_gap <= tol:
+            stop = Status.CONVERGED if best.confirm().relative_gap <= tol else None
+            if stop is None:
+                method.resync(problem, state)
+        certificate = best.certificate()
+        state.relative_gap = certificate.relative_gap
+        values = (certificate.primal, certificate.dual, certificate.gap, certificate.relative_gap)
+        passes = state.accesses / max(problem.matrix.nnz, 1)
+        trace.append(Record(epoch, clock() - began, passes, *values, int(np.count_nonzero(best.w))))
+        for callback in callbacks:
+            if callback(trace[-1]) and stop is None:
+                stop = Status.CALLBACK
+        return stop
+
+    try:
+        resumed = isinstance(start, State)
+        state = copy.deepcopy(start) if resumed else method.init(problem, _as_start(problem, start), _as_generator(random_state))
+        stop = check()
+        while stop is None and epoch < max_epochs:
+            if max_seconds is not None and clock() - began >= max_seconds:
+                stop = Status.MAX_SECONDS
+                break
+            before = state.accesses
+            method.step(problem, state)
+            epoch += 1
+            since_check += max(state.accesses - before, 1.0)
+            last = epoch == max_epochs or state.stalled
+            if last or since_check >= CHECK_SHARE * _check_cost(problem, method.point(problem, state)) or epoch == 1:
+                since_check = 0.0
+                stop = check()
+                if stop is None and state.stalled:
+                    stop = Status.STALLED
+        status = stop or Status.MAX_EPOCHS
+    except KeyboardInterrupt:
+        status = Status.INTERRUPTED
+        if not np.isfinite(best.primal):
+            best.update(Point(best.w, best.b, None))
+    if status is not Status.CONVERGED:
+        best.confirm()
+    passes = state.accesses / max(problem.matrix.nnz, 1) if state is not None else 0.0
+    return Solution(
+        best.w, best.b, best.a, best.certificate(), trace, status, method.name, epoch, clock() - began, passes, state
+    )
