@@ -65,7 +65,9 @@ class ConvergenceDisplay:
     """
 
     def __init__(self, runs: list[Run]):
-        self.runs = runs
+        self.runs = [run for run in runs if run.trace]
+        if not self.runs:
+            raise InputError("there is nothing to draw: the trace is empty")
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, name: str = "", ax: Any = None, **options: Any) -> ConvergenceDisplay:
@@ -176,9 +178,7 @@ class PathDisplay:
         self.feature_names = feature_names
 
     @classmethod
-    def from_path(
-        cls, path: Any, *, feature_names: Sequence[str] | None = None, ax: Any = None, **options: Any
-    ) -> PathDisplay:
+    def from_path(cls, path: Any, *, feature_names: Sequence[str] | None = None, ax: Any = None, **options: Any) -> PathDisplay:
         """Draw what :func:`saddlery.path` returned."""
         gaps = [certificate.relative_gap for certificate in path.certificates]
         return cls(path.alphas, path.coefs, gaps, feature_names).plot(ax=ax, **options)
@@ -225,7 +225,8 @@ class PathDisplay:
             self.ax_.plot(self.alphas, self.coefs[j], label=name, zorder=3, **look)
         self.ax_.axhline(0.0, color="#777777", linewidth=0.8)
         self.ax_.set(xscale="log", ylabel="coefficient")
-        self.ax_.set_title(f"{len(order)} of {len(sizes)} features enter; largest relative gap {_largest(self.relative_gaps)}", fontsize="medium")
+        told = f"{len(order)} of {len(sizes)} features enter; largest relative gap {_largest(self.relative_gaps)}"
+        self.ax_.set_title(told, fontsize="medium")
         _tidy(self.ax_)
         if order:
             self.ax_.legend(frameon=False, fontsize="small")

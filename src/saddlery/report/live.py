@@ -39,7 +39,7 @@ class LiveTable:
     title : str
         Line above the table.
     tol : float, optional
-        Relative gaps at or below it are marked as reached.
+        Tolerance of the fits: records that reach it are shown at once, and in green on a terminal.
     file : text stream, optional
         Where to write; standard error by default, so that standard output stays free for results.
     every : float
@@ -62,6 +62,7 @@ class LiveTable:
         self.file = sys.stderr if file is None else file
         self._lock = threading.RLock()
         self._live: Any = None
+        self._console: Any = None
         self._records: dict[str, list[Record]] = {}
         self._shown_at: dict[str, float] = {}
         self._pending: dict[str, Record] = {}
@@ -92,8 +93,8 @@ class LiveTable:
             from rich.console import Console  # noqa: PLC0415  (only a terminal needs it)
             from rich.live import Live  # noqa: PLC0415
 
-            console = Console(file=self.file)
-            self._live = Live(console=console, get_renderable=self._table, refresh_per_second=8, redirect_stdout=False)
+            self._console = Console(file=self.file)
+            self._live = Live(console=self._console, get_renderable=self._table, refresh_per_second=8, redirect_stdout=False)
             self._live.__enter__()
         return self
 
@@ -107,11 +108,14 @@ class LiveTable:
             self._pending.clear()
             self.file.flush()
 
+    def _reached(self, record: Record) -> bool:
+        return self.tol is not None and record.relative_gap <= self.tol
+
     # -- plain lines
 
     def _write_plain(self, record: Record, label: str) -> None:
         now = time.monotonic()
-        if label in self._shown_at and now - self._shown_at[label] < self.every:
+        if not self._reached(record) and now - self._shown_at.get(label, -float("inf")) < self.every:
             self._pending[label] = record  # shown at the end if nothing newer comes
             return
         self._shown_at[label] = now
@@ -145,14 +149,13 @@ class LiveTable:
             for name, _, _ in COLUMNS:
                 table.add_column(name, justify="right", no_wrap=True)
             for label, record in rows:
-                reached = self.tol is not None and record.relative_gap <= self.tol
                 cells = [show(record) for _, _, show in COLUMNS]
-                table.add_row(*([Text(label)] if several else []), *cells, style="green" if reached else None)
+                table.add_row(*([Text(label)] if several else []), *cells, style="green" if self._reached(record) else None)
         return table
 
     def _room(self) -> int:
         """Rows that fit on the terminal beside title, head and caption."""
-        return max(5, self._live.console.height - 8)
+        return max(5, self._console.height - 8)
 
     def _history(self) -> tuple[list[tuple[str, Record]], str]:
         """The first and the newest records of the one fit, as many as the terminal has lines."""

@@ -58,8 +58,6 @@ def runs_of(source: Any, label: str = "", same_problem: bool = False) -> list[Ru
     ['first']
     """
     runs = _collect(source, label)
-    if not any(run.trace for run in runs):
-        raise InputError("there is nothing to show: the trace is empty")
     if same_problem:
         best = max(run.best_dual for run in runs)
         runs = [run._replace(best_dual=best) for run in runs]
@@ -71,7 +69,7 @@ def _collect(source: Any, label: str) -> list[Run]:
         return [_run(label or source.solver, source.trace, source.certificate, source.status)]
     if isinstance(source, Trace):
         return [_run(label, source, None, None)]
-    if hasattr(source, "trace_"):
+    if hasattr(source, "certificate_"):
         return _of_estimator(source, label)
     if isinstance(source, Mapping):
         return [run for key, item in source.items() for run in _collect(item, str(key))]
@@ -79,27 +77,30 @@ def _collect(source: Any, label: str) -> list[Run]:
         if source and all(isinstance(item, Record) for item in source):
             return _collect(Trace(source), label)
         return [run for item in source for run in _collect(item, label)]
+    kind = type(source).__name__
     raise InputError(
-        f"expected a solution, a fitted saddlery estimator or a trace, not {type(source).__name__}: fit it first, or give solve's answer"
+        f"expected a solution, a fitted saddlery estimator or a trace, not {kind}: fit it first, or give what solve returns"
     )
 
 
 def _of_estimator(estimator: Any, label: str) -> list[Run]:
-    """A fitted estimator keeps one trace, or one for each class."""
-    traces, statuses = estimator.trace_, estimator.status_
-    if isinstance(traces, Trace):
-        return [_run(label, traces, estimator.certificate_, statuses)]
-    classes = list(getattr(estimator, "classes_", range(len(traces))))
-    if isinstance(traces, Mapping):
-        traces = [traces[c] for c in classes]
-    count = len(traces)
-    certificates = estimator.certificate_ if isinstance(estimator.certificate_, Sequence) else [None] * count
-    statuses = statuses if isinstance(statuses, Sequence) else [statuses] * count
+    """One run for each problem of a fitted estimator: a single one, or one for each class."""
+    certificates = getattr(estimator, "certificates_", [estimator.certificate_])
+    count = len(certificates)
+    traces = getattr(estimator, "traces_", None) or [Trace()] * count  # a model from a file may have come without them
+    if count == 1:
+        return [_run(label, traces[0], certificates[0], estimator.status_)]
+    names = [str(name) for name in getattr(estimator, "classes_", range(count))]
     prefix = f"{label}, " if label else ""
     return [
-        _run(f"{prefix}class {name}", Trace(trace), certificate, status)
-        for name, trace, certificate, status in zip(classes, traces, certificates, statuses, strict=True)
+        _run(f"{prefix}class {name}", trace, certificate, _status(estimator, certificate))
+        for name, trace, certificate in zip(names, traces, certificates, strict=True)
     ]
+
+
+def _status(estimator: Any, certificate: Certificate) -> Status:
+    """The status of one of several fits: the estimator keeps that of the least certified one."""
+    return Status.CONVERGED if certificate.relative_gap <= estimator.tol else estimator.status_
 
 
 def _run(label: str, trace: Trace, certificate: Certificate | None, status: Status | None) -> Run:

@@ -1,0 +1,116 @@
+"""CSV with a header: one target column, all others numbers. Commas, semicolons or tabs, quotes as usual."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from array import array
+from pathlib import Path
+from typing import NoReturn
+
+import numpy as np
+
+from saddlery.data.base import TARGET_NAMES, Data, data_name, open_bytes, whole_numbers
+from saddlery.errors import InputError, unknown_name
+
+__all__ = ["SUFFIXES", "read"]
+
+SUFFIXES = (".csv", ".tsv")
+
+
+def read(path: Path, *, target: str | bool | None = None, n_features: int | None = None) -> Data:
+    """Read CSV; see :func:`saddlery.read_data`."""
+    with open_bytes(path) as handle, io.TextIOWrapper(handle, encoding="utf-8-sig", newline="") as text:
+        try:
+            header = text.readline()
+            delimiter = max(",;\t", key=header.count)
+            names = next(csv.reader([header], delimiter=delimiter, strict=True), [])
+            names = [name.strip() for name in names]
+            at = _target_column(path, names, target)
+            X, y = _read_rows(path, csv.reader(text, delimiter=delimiter, strict=True), names, at)
+        except UnicodeDecodeError as error:
+            raise InputError(f"{path} is not UTF-8 text: save it as CSV in UTF-8") from error
+        except csv.Error as error:
+            raise InputError(f"{path} is not CSV: {error}") from error
+    features = [name for column, name in enumerate(names) if column != at]
+    if n_features is not None and n_features != len(features):
+        raise InputError(f"{path} has {len(features)} feature columns, not n_features = {n_features}")
+    return Data(X, y, features, data_name(path, SUFFIXES))
+
+
+def _target_column(path: Path, names: list[str], target: str | bool | None) -> int | None:
+    """The place of the target column, or None for a file that needs none."""
+    if not any(names):
+        raise InputError(f"{path} holds no header: the first line must name the columns")
+    if "" in names or len(set(names)) < len(names):
+        twice = next(name for column, name in enumerate(names) if not name or name in names[:column])
+        raise InputError(f"{path}:1: the column name {twice!r} is empty or comes twice: give every column a name of its own")
+    if isinstance(target, str):
+        if target not in names:
+            raise unknown_name(f"target column of {path}", target, names)
+        return names.index(target)
+    found = [name for name in TARGET_NAMES if name in names]
+    if found:
+        return names.index(found[0])
+    if target is False:
+        return None
+    raise InputError(f"{path} has no column named {', '.join(TARGET_NAMES)}: name the target column, one of {_listed(names)}")
+
+
+def _read_rows(path: Path, reader, names: list[str], at: int | None) -> tuple[np.ndarray, np.ndarray | None]:
+    """The numbers and the targets, row by row; any cell that is not a finite number is refused by line and column."""
+    values, targets = array("d"), []
+    for row in reader:
+        if not row:
+            continue  # a blank line
+        line = reader.line_num + 1  # the header was read before
+        if len(row) != len(names):
+            raise InputError(f"{path}:{line}: {len(row)} cells, but the header names {len(names)} columns")
+        if at is not None:
+            targets.append(row.pop(at).strip())
+            if not targets[-1]:
+                raise InputError(f"{path}:{line}: column {names[at]!r} is empty: every row needs a target")
+        try:
+            numbers = list(map(float, row))
+        except ValueError:
+            _refuse(path, line, row, names, at)
+        if not math.isfinite(sum(numbers)) and not all(map(math.isfinite, numbers)):
+            _refuse(path, line, row, names, at)
+        values.extend(numbers)
+    width = len(names) - (at is not None)
+    X = np.frombuffer(values, dtype=np.float64).reshape(-1, width) if width and len(values) else np.empty((len(targets), width))
+    if not X.size:
+        raise InputError(f"{path} holds no {'rows' if width else 'feature columns'}: give at least one")
+    return X, None if at is None else _as_targets(path, targets, names[at])
+
+
+def _refuse(path: Path, line: int, row: list[str], names: list[str], at: int | None) -> NoReturn:
+    """Name the first cell of the row that is not a finite number."""
+    features = [name for column, name in enumerate(names) if column != at]
+    for name, cell in zip(features, row, strict=True):
+        if cell.strip().lower() in ("", "na", "n/a", "nan", "null", "none", "?"):
+            raise InputError(f"{path}:{line}: column {name!r} has a missing value: impute it or remove the row")
+        try:
+            finite = math.isfinite(float(cell))
+        except ValueError:
+            finite = False
+        if not finite:
+            raise InputError(f"{path}:{line}: column {name!r} holds {cell!r}, which is not a finite number: encode or remove it")
+    raise AssertionError(f"{path}:{line}: no cell is at fault")
+
+
+def _as_targets(path: Path, texts: list[str], name: str) -> np.ndarray:
+    """Targets as numbers if all are numbers, else as strings."""
+    try:
+        y = np.array(list(map(float, texts)))
+    except ValueError:
+        return np.array(texts)
+    if not np.isfinite(y).all():
+        row = int(np.flatnonzero(~np.isfinite(y))[0])
+        raise InputError(f"{path}: the target {name!r} of row {row + 1} is {texts[row]!r}: every row needs a finite target")
+    return whole_numbers(y)
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names) if len(names) <= 20 else ", ".join(names[:20]) + f" and {len(names) - 20} more"

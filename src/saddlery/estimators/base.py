@@ -1,0 +1,135 @@
+"""What the classifier and the regressor share: solving one problem for each output, and what is kept of the answers."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.validation import check_is_fitted
+
+from saddlery.estimators.callbacks import CallbackSupportMixin, FitTask
+from saddlery.estimators.card import CertificateCard
+from saddlery.estimators.inputs import Rows, check_matrix
+from saddlery.problems.linear import LinearProblem
+from saddlery.solvers.base import Solution, Status
+from saddlery.solvers.loop import solve
+
+__all__ = ["LinearModel"]
+
+REMEDIES = {
+    Status.MAX_EPOCHS: "raise max_epochs, or accept this by a larger tol",
+    Status.MAX_SECONDS: "raise max_seconds, or accept this by a larger tol",
+    Status.STALLED: "scale the features to similar sizes, or accept this by a larger tol",
+    Status.INTERRUPTED: "set warm_start=True and fit again to go on",
+    Status.CALLBACK: "set warm_start=True and fit again to go on",
+}
+
+
+class LinearModel(CertificateCard, CallbackSupportMixin, BaseEstimator):
+    """Base of all estimators that fit one linear problem for each output."""
+
+    tol: float
+    max_epochs: int
+    max_seconds: float | None
+    solver: Any
+    random_state: Any
+    n_jobs: int | None
+    verbose: int
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def _margins(self, X: Any) -> np.ndarray:
+        """X coef' + intercept: one column for each output, or a vector."""
+        check_is_fitted(self)
+        matrix = check_matrix(self, X, reset=False)
+        return np.asarray(matrix.values @ self.coef_.T + self.intercept_, dtype=np.float64)
+
+    def _solve_all(
+        self, problems: Sequence[LinearProblem], starts: Sequence[Any], labels: Sequence[str], task: FitTask
+    ) -> list[Solution]:
+        """Solve one problem for each label, in threads; Ctrl-C stops all of them where they are."""
+        stopped = threading.Event()
+        seeds = [self.random_state] if len(problems) == 1 else _seeds(self.random_state, len(problems))
+        title = f"{type(self).__name__}({problems[0].loss!r}, {problems[0].penalty!r})"
+
+        def run(index: int, show: Callable[[Any], Any] | None) -> Solution:
+            step, end = task.part(index)
+            listeners = [listener for listener in (show, step) if listener is not None]
+            if len(problems) > 1:
+                listeners.append(lambda record: stopped.is_set())
+            solution = solve(
+                problems[index],
+                self.solver,
+                tol=self.tol,
+                max_epochs=0 if stopped.is_set() else self.max_epochs,
+                max_seconds=self.max_seconds,
+                start=starts[index],
+                random_state=seeds[index],
+                callbacks=listeners,
+            )
+            if solution.status is Status.INTERRUPTED:
+                stopped.set()
+            elif stopped.is_set() and solution.status is not Status.CONVERGED:
+                solution = replace(solution, status=Status.INTERRUPTED)
+            end()
+            return solution
+
+        with self._live_table(title) as table:
+            if len(problems) == 1:
+                return [run(0, table)]
+            show = [None if table is None else table.labelled(label) for label in labels]
+            # The kernels release the GIL and share the matrix, so threads serve better than processes.
+            jobs = (delayed(run)(index, show[index]) for index in range(len(problems)))
+            return Parallel(n_jobs=self.n_jobs, require="sharedmem")(jobs)
+
+    def _live_table(self, title: str) -> Any:
+        if not self.verbose:
+            return nullcontext(None)
+        from saddlery.report.live import LiveTable  # noqa: PLC0415  (only those who watch pay for it)
+
+        return LiveTable(title, tol=self.tol)
+
+    def _keep(self, solutions: list[Solution], rows: Rows, n: int) -> None:
+        """Store what all estimators keep of their solutions; of several, the least certified one speaks for all."""
+        gaps = [solution.certificate.relative_gap for solution in solutions]
+        undone = [k for k, solution in enumerate(solutions) if solution.status is not Status.CONVERGED]
+        worst = max(undone or range(len(solutions)), key=gaps.__getitem__)
+        duals = [rows.spread(solution.dual, n) for solution in solutions]
+        self.dual_coef_ = duals[0] if len(duals) == 1 else np.column_stack(duals)
+        self.certificates_ = [solution.certificate for solution in solutions]
+        self.traces_ = [solution.trace for solution in solutions]
+        self.certificate_ = solutions[worst].certificate
+        self.trace_ = solutions[worst].trace
+        self.status_ = solutions[worst].status
+        self.solver_ = solutions[worst].solver
+        self.n_iter_ = max(solution.epochs for solution in solutions)
+        if undone:
+            self._warn(solutions[worst], len(undone), len(solutions))
+
+    def _warn(self, solution: Solution, undone: int, total: int) -> None:
+        where = "" if total == 1 else f" for {undone} of {total} classes"
+        warnings.warn(
+            f"{type(self).__name__} is not certified to tol={self.tol:g}{where}: a relative gap of "
+            f"{solution.certificate.relative_gap:.2e} was reached in {solution.epochs} epochs ({solution.status}); "
+            f"{REMEDIES[solution.status]}",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
+
+
+def _seeds(random_state: Any, count: int) -> list[int]:
+    """One seed for each problem, all from one source."""
+    if isinstance(random_state, np.random.RandomState):
+        random_state = int(random_state.randint(2**31))
+    return [int(seed) for seed in np.random.default_rng(random_state).integers(2**31, size=count)]

@@ -1,0 +1,310 @@
+"""`LinearClassifier`: binary and one-vs-rest classification with an l1, l2 or elastic-net penalty."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.special import expit
+from sklearn.base import ClassifierMixin
+from sklearn.utils.metaestimators import available_if
+
+from saddlery.errors import InputError, UnsupportedError, unknown_name
+from saddlery.estimators.base import LinearModel
+from saddlery.estimators.callbacks import FitTask, with_callbacks
+from saddlery.estimators.inputs import Rows, check_labels, check_matrix, check_rows, check_targets, class_weights
+from saddlery.estimators.parameters import check_settings, make_loss, make_penalty
+from saddlery.losses import Logistic
+from saddlery.matrix import Matrix
+from saddlery.problems.linear import LinearProblem
+
+__all__ = ["BaseLinearClassifier", "LinearClassifier"]
+
+
+def _is_logistic(estimator: Any) -> bool:
+    if estimator.loss == "logistic" or isinstance(estimator.loss, Logistic):
+        return True
+    raise AttributeError("probabilities need loss='logistic': other losses do not estimate them")
+
+
+def check_multiclass(multiclass: Any) -> None:
+    """Refuse schemes that this version does not have."""
+    if multiclass == "joint":
+        raise UnsupportedError("multiclass='joint' is not available in this version: use multiclass='ovr' (one against the rest)")
+    if multiclass != "ovr":
+        raise unknown_name("multiclass scheme", multiclass, ["joint", "ovr"])
+
+
+class BaseLinearClassifier(ClassifierMixin, LinearModel):
+    """What the classifier and its cross-validated form share: labels, predictions, one problem for each class."""
+
+    coef_: np.ndarray
+    intercept_: np.ndarray
+    classes_: np.ndarray
+    fit_intercept: bool
+    class_weight: Any
+    loss: Any
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Margins: positive for the second class, or one column for each of several classes.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_rows, n_features)
+            Data.
+
+        Returns
+        -------
+        array of shape (n_rows,) or (n_rows, n_classes)
+        """
+        margins = self._margins(X)
+        return margins[:, 0] if margins.shape[1] == 1 else margins
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Predict labels.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_rows, n_features)
+            Data.
+
+        Returns
+        -------
+        array of shape (n_rows,)
+        """
+        margins = self.decision_function(X)
+        return self.classes_[(margins > 0.0).astype(int) if margins.ndim == 1 else np.argmax(margins, axis=1)]
+
+    @available_if(_is_logistic)
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Predict probabilities of the classes; only for the logistic loss.
+
+        With several classes these are the probabilities of the one-vs-rest models, divided by their sum.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_rows, n_features)
+            Data.
+
+        Returns
+        -------
+        array of shape (n_rows, n_classes)
+        """
+        margins = self.decision_function(X)
+        if margins.ndim == 1:
+            return np.column_stack([expit(-margins), expit(margins)])
+        logs = -np.logaddexp(0.0, -margins)  # in logarithms, so that rows whose probabilities all underflow still sum to one
+        shares = np.exp(logs - logs.max(axis=1, keepdims=True))
+        return shares / shares.sum(axis=1, keepdims=True)
+
+    @available_if(_is_logistic)
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """Logarithms of the probabilities of the classes; only for the logistic loss.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_rows, n_features)
+            Data.
+
+        Returns
+        -------
+        array of shape (n_rows, n_classes)
+        """
+        margins = self.decision_function(X)
+        if margins.ndim == 1:
+            return -np.logaddexp(0.0, np.column_stack([margins, -margins]))
+        logs = -np.logaddexp(0.0, -margins)
+        return logs - np.logaddexp.reduce(logs, axis=1, keepdims=True)
+
+    def _check_classification(
+        self, X: Any, y: Any, sample_weight: Any, accept_sparse: Any
+    ) -> tuple[Matrix, Rows, np.ndarray, np.ndarray]:
+        """Matrix (all rows), rows that count, their classes as numbers, and the classes."""
+        matrix = check_matrix(self, X, reset=True, accept_sparse=accept_sparse)
+        y = check_targets(self, y, matrix.shape[0])
+        check_labels(y)
+        rows = check_rows(sample_weight, matrix.shape[0])
+        classes, codes = np.unique(rows.take(y), return_inverse=True)
+        if classes.size < 2:
+            what = "y holds one class only" if rows.kept is None else "the rows of positive weight hold one class only"
+            raise InputError(f"{what} ({classes[0]!r}): give rows of at least two classes")
+        weights = class_weights(self.class_weight, classes, codes, rows.weights)
+        return matrix, Rows(weights, rows.kept), codes, classes
+
+    def _problems(self, matrix: Matrix, codes: np.ndarray, count: int, weights: Any, penalty: Any) -> list[LinearProblem]:
+        """One problem for two classes, else one for each class against the rest; all share the matrix."""
+        loss = make_loss(self.loss, "classification")
+        positives = [1] if count == 2 else range(count)
+        targets = (np.where(codes == k, 1.0, -1.0) for k in positives)
+        return [LinearProblem(matrix, y, loss, penalty, weights, self.fit_intercept) for y in targets]
+
+    def _fit_problems(self, problems: list[LinearProblem], starts: list[Any], rows: Rows, n: int, task: FitTask) -> None:
+        solutions = self._solve_all(problems, starts, [str(label) for label in self.classes_], task)
+        self.coef_ = np.stack([solution.w for solution in solutions])
+        self.intercept_ = np.array([solution.b for solution in solutions])
+        self._keep(solutions, rows, n)
+
+
+class LinearClassifier(BaseLinearClassifier):
+    """Linear classification with a certificate of how near to the optimum it is.
+
+    Minimises the weighted mean of the loss plus the penalty; the intercept is never penalised::
+
+        l1           alpha * ||w||_1
+        l2           alpha / 2 * ||w||^2
+        elasticnet   alpha * (l1_ratio * ||w||_1 + (1 - l1_ratio) / 2 * ||w||^2)
+
+    scikit-learn's ``LogisticRegression(C=C)`` is ``alpha = 1 / (C * n_rows)``. Three or more classes are fitted one against the
+    rest, each with a certificate of its own.
+
+    Parameters
+    ----------
+    loss : {"logistic", "hinge", "smooth_hinge", "squared_hinge", "squared", "huber"} or loss, default="logistic"
+        An instance sets options: ``sd.losses.SmoothHinge(gamma=0.5)``.
+    penalty : {"l1", "l2", "elasticnet"} or penalty, default="l1"
+        An instance carries its own strength; `alpha` and `l1_ratio` are then not used.
+    alpha : float, default=1e-3
+        Strength of the penalty, positive.
+    l1_ratio : float, default=0.5
+        Share of the l1 norm, for ``penalty="elasticnet"``.
+    radius : None
+        Reserved for constraints, which this version does not have.
+    multiclass : {"ovr"}, default="ovr"
+        Three or more classes: each against the rest. (``"joint"`` is reserved.)
+    fit_intercept : bool, default=True
+        Whether to fit an intercept.
+    solver : str or solver, default="auto"
+        A name (see ``saddlery solvers``), a solver with options, or ``"auto"``.
+    tol : float, default=1e-4
+        Stop when the relative gap is certified to be at most this; means the same for every solver.
+    max_epochs : int, default=1000
+        Budget in epochs of the solver, for each class.
+    max_seconds : float, optional
+        Budget in seconds, for each class.
+    class_weight : dict, "balanced" or None
+        Weights of classes; they multiply the weights of their rows, in each of the one-vs-rest problems alike.
+        ``"balanced"`` gives all classes the same total weight.
+    warm_start : bool, default=False
+        Start from the coefficients of the last fit, and from its dual point if the number of rows is the same.
+    random_state : int, RandomState, Generator or None
+        Seed of solvers that draw.
+    n_jobs : int, optional
+        Threads over the classes, with three or more of them.
+    verbose : int, default=0
+        Show a live table of epochs, values and gaps.
+
+    Attributes
+    ----------
+    coef_ : array of shape (1, n_features) or (n_classes, n_features)
+    intercept_ : array of shape (1,) or (n_classes,)
+    classes_ : array of shape (n_classes,)
+    dual_coef_ : array of shape (n_rows,) or (n_rows, n_classes)
+        Dual points of the certificates: at the optimum the slopes of the loss at the margins. 0 for rows of weight 0.
+    certificates_ : list of Certificate
+        One for two classes, else one for each class against the rest.
+    certificate_ : Certificate
+        The one of the least certified class, so that ``certificate_.relative_gap`` bounds those of all classes.
+    traces_, trace_ : list of Trace, Trace
+        Certificates during the fit, of all problems and of the least certified one.
+    status_ : Status
+        How the fit ended; for several classes converged only if all have.
+    solver_ : str
+        Name of the solver that ran.
+    n_iter_ : int
+        Epochs that it took; the largest number of all classes.
+    n_features_in_, feature_names_in_
+        As everywhere in scikit-learn.
+
+    Examples
+    --------
+    >>> import saddlery as sd
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import scale
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = sd.LinearClassifier(alpha=0.01).fit(scale(X), y)
+    >>> model.certificate_.relative_gap <= 1e-4, str(model.status_)
+    (True, 'certified to the tolerance')
+    """
+
+    def __init__(
+        self,
+        loss: Any = "logistic",
+        penalty: Any = "l1",
+        alpha: float = 1e-3,
+        l1_ratio: float = 0.5,
+        radius: float | None = None,
+        multiclass: str = "ovr",
+        fit_intercept: bool = True,
+        solver: Any = "auto",
+        tol: float = 1e-4,
+        max_epochs: int = 1000,
+        max_seconds: float | None = None,
+        class_weight: Any = None,
+        warm_start: bool = False,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ):
+        self.loss = loss
+        self.penalty = penalty
+        self.alpha = alpha
+        self.l1_ratio = l1_ratio
+        self.radius = radius
+        self.multiclass = multiclass
+        self.fit_intercept = fit_intercept
+        self.solver = solver
+        self.tol = tol
+        self.max_epochs = max_epochs
+        self.max_seconds = max_seconds
+        self.class_weight = class_weight
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearClassifier:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_rows, n_features)
+            Data.
+        y : array-like of shape (n_rows,)
+            Labels.
+        sample_weight : array-like of shape (n_rows,), optional
+            Weights, 0 or more. A weight of 2 equals the row twice, 0 equals no row.
+
+        Returns
+        -------
+        LinearClassifier
+            Itself.
+        """
+        make_loss(self.loss, "classification")
+        penalty = make_penalty(self.penalty, self.alpha, self.l1_ratio, self.radius)
+        check_multiclass(self.multiclass)
+        check_settings(self)
+        matrix, rows, codes, classes = self._check_classification(X, y, sample_weight, ("csr", "csc"))
+        n, d = matrix.shape
+        parts = [f"class {label}" for label in classes] if classes.size > 2 else []
+        task = FitTask(self, X, y, sample_weight, parts)
+        starts = self._starts(classes, rows, n, d)
+        if rows.kept is not None:
+            matrix = matrix.take_rows(rows.kept)
+        problems = self._problems(matrix, codes, classes.size, rows.weights, penalty)
+        self.classes_ = classes
+        self._fit_problems(problems, starts, rows, n, task)
+        task.end()
+        return self
+
+    def _starts(self, classes: np.ndarray, rows: Rows, n: int, d: int) -> list[Any]:
+        """Where each problem starts: at the last fit, as far as its shapes fit."""
+        outputs = 1 if classes.size == 2 else classes.size
+        if not self.warm_start or not hasattr(self, "coef_"):
+            return [None] * outputs
+        if self.coef_.shape != (outputs, d) or not np.array_equal(self.classes_, classes):
+            return [None] * outputs
+        duals = self.dual_coef_.reshape(-1, outputs).T
+        if duals.shape[1] != n:
+            return [(w, b, None) for w, b in zip(self.coef_, self.intercept_, strict=True)]
+        return [(w, b, rows.take(a)) for w, b, a in zip(self.coef_, self.intercept_, duals, strict=True)]

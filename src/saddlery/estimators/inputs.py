@@ -1,0 +1,116 @@
+"""Data of an estimator: validated the way scikit-learn expects, refused in sentences that name the row."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d, validate_data
+
+from saddlery.errors import InputError
+from saddlery.matrix import Matrix, as_matrix
+
+__all__ = ["Rows", "check_labels", "check_matrix", "check_rows", "check_targets", "class_weights"]
+
+
+def check_matrix(estimator: Any, X: Any, reset: bool, accept_sparse: Any = ("csr", "csc")) -> Matrix:
+    """X as a matrix; sets or checks `n_features_in_` and `feature_names_in_`.
+
+    scikit-learn's own test for NaN names no row and no column, so it is left to `as_matrix`, which does.
+    """
+    values = validate_data(
+        estimator, X, reset=reset, accept_sparse=accept_sparse, dtype=(np.float64, np.float32), ensure_all_finite=False
+    )
+    return as_matrix(values)
+
+
+def check_targets(estimator: Any, y: Any, n: int) -> np.ndarray:
+    """y as a vector of n values, of whatever type."""
+    if y is None:
+        raise InputError(f"{type(estimator).__name__} requires y to be passed, but the target y is None: call fit(X, y)")
+    y = column_or_1d(y, warn=True)
+    if y.shape[0] != n:
+        raise InputError(f"y has {y.shape[0]} values, but X has {n} rows: give one target for each row")
+    if y.dtype.kind == "c":
+        raise InputError("Complex data not supported: y must hold real numbers or labels")
+    if y.dtype.kind in "fO":
+        bad = ~np.isfinite(y) if y.dtype.kind == "f" else np.array([_is_missing(value) for value in y])
+        if bad.any():
+            raise InputError(f"y contains NaN or infinity at row {np.flatnonzero(bad)[0]}: remove that row or give its target")
+    return y
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and not math.isfinite(value))
+
+
+def check_labels(y: np.ndarray) -> None:
+    """Refuse targets that are no labels."""
+    if y.dtype.kind in "fO":  # whole numbers, truth values and strings always are labels
+        check_classification_targets(y)
+
+
+class Rows(NamedTuple):
+    """The rows that count: their weights (None if all are equal) and, where some have weight 0, which are kept."""
+
+    weights: np.ndarray | None
+    kept: np.ndarray | None
+
+    def take(self, values: np.ndarray) -> np.ndarray:
+        """The entries of `values` that belong to rows that count."""
+        return values if self.kept is None else values[self.kept]
+
+    def spread(self, values: np.ndarray, n: int) -> np.ndarray:
+        """`values` of the rows that count, among n rows; rows of weight 0 get 0."""
+        if self.kept is None:
+            return values
+        out = np.zeros(n)
+        out[self.kept] = values
+        return out
+
+
+def check_rows(sample_weight: Any, n: int) -> Rows:
+    """Weights of n rows. A row of weight 0 is dropped: it is then as if it had never been there, for every solver."""
+    if sample_weight is None:
+        return Rows(None, None)
+    try:
+        s = np.asarray(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"sample_weight must hold numbers: {error}") from error
+    if s.ndim == 0:
+        s = np.full(n, float(s))
+    if s.shape != (n,):
+        raise InputError(f"sample_weight has shape {s.shape}, but X has {n} rows: give one weight for each row")
+    if not np.isfinite(s).all():
+        raise InputError(f"sample_weight contains NaN or infinity at row {np.flatnonzero(~np.isfinite(s))[0]}")
+    if (s < 0.0).any():
+        raise InputError(f"sample_weight is negative at row {np.flatnonzero(s < 0.0)[0]}: weights must be 0 or more")
+    kept = np.flatnonzero(s)
+    if kept.size == 0:
+        raise InputError("all sample weights are zero: at least one row must have a positive weight")
+    return Rows(s, None) if kept.size == n else Rows(s[kept], kept)
+
+
+def class_weights(class_weight: Any, classes: np.ndarray, codes: np.ndarray, weights: np.ndarray | None) -> np.ndarray | None:
+    """The weights of rows times those of their classes.
+
+    ``"balanced"`` gives every class the same total weight, counted with the sample weights, so that a row of weight 2 and the
+    same row twice are alike here too.
+    """
+    if class_weight is None:
+        return weights
+    if isinstance(class_weight, str) and class_weight == "balanced":
+        totals = np.bincount(codes, weights, minlength=classes.size)
+        factors = totals.sum() / (classes.size * totals)
+    elif isinstance(class_weight, dict):
+        unknown = [label for label in class_weight if label not in set(classes.tolist())]
+        if unknown:
+            raise InputError(f"class_weight names {unknown[0]!r}, but y holds no such class: its classes are {classes.tolist()}")
+        factors = np.array([float(class_weight.get(label, 1.0)) for label in classes.tolist()])
+        if not (np.isfinite(factors).all() and (factors > 0.0).all()):
+            raise InputError("the weights in class_weight must be positive numbers: to leave a class out, drop its rows")
+    else:
+        raise InputError(f"class_weight must be a dict, 'balanced' or None, not {class_weight!r}")
+    return factors[codes] if weights is None else weights * factors[codes]

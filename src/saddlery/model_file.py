@@ -1,0 +1,256 @@
+"""Model files: ``.saddle`` is safetensors, plain arrays with JSON beside them. Loading runs no code from the file.
+
+The metadata of the safetensors file have three entries: ``saddlery_format`` (its version), ``content`` (JSON) and ``sha256`` (of the
+content and all arrays). The content names the class of the estimator, its parameters and attributes, the objective that its
+certificate is about, and the versions of what wrote it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import platform
+import tempfile
+import warnings
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import saddlery
+from saddlery.errors import InputError
+from saddlery.model_codec import Decoder, Encoder, part_fields
+from saddlery.registry import LOSSES, PENALTIES
+
+__all__ = ["ModelFile", "load", "read_model", "save", "write_atomically"]
+
+FORMAT = 1
+ESTIMATORS = ("LinearClassifier", "LinearRegressor", "LinearClassifierCV", "LinearRegressorCV")
+VERSIONS = ("saddlery", "numpy", "scipy", "numba", "scikit-learn")
+WEIGHTS = "_row_weights"
+
+
+class ModelFile(NamedTuple):
+    """What a file holds, checked but not yet made an estimator: JSON content and arrays."""
+
+    content: dict[str, Any]
+    arrays: dict[str, np.ndarray]
+
+    def attribute(self, name: str) -> Any:
+        """A fitted attribute such as ``"coef_"``."""
+        return Decoder(self.arrays).decode(self.content["attributes"][name])
+
+    def attributes(self) -> dict[str, Any]:
+        """All fitted attributes."""
+        return {name: self.attribute(name) for name in self.content["attributes"]}
+
+
+# --------------------------------------------------------------------------- saving
+
+
+def save(estimator: Any, path: str | os.PathLike[str], about: dict[str, Any] | None = None) -> None:
+    """Write a fitted estimator to a file.
+
+    The file is written beside its place and then moved there: it appears whole or not at all, and an old file survives a full disk.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A fitted `LinearClassifier`, `LinearRegressor`, `LinearClassifierCV` or `LinearRegressorCV`.
+    path : str or path
+        The file, by custom ``something.saddle``.
+    about : dict, optional
+        Remarks in JSON types, kept with the model: where the data came from, for example.
+
+    Examples
+    --------
+    >>> import tempfile, saddlery as sd
+    >>> model = sd.LinearRegressor(alpha=0.1).fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 2.0])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     sd.save(model, folder + "/line.saddle")
+    ...     again = sd.load(folder + "/line.saddle")
+    >>> again.certificate_ == model.certificate_
+    True
+    """
+    from safetensors.numpy import save as to_bytes  # noqa: PLC0415  (keeps the command line's --help quick)
+
+    content, arrays = _describe(estimator, about)
+    text = json.dumps(content, ensure_ascii=False, allow_nan=False)
+    metadata = {"saddlery_format": str(FORMAT), "content": text, "sha256": _digest(text, arrays)}
+    write_atomically(path, to_bytes(arrays, metadata=metadata))
+
+
+def _describe(estimator: Any, about: dict[str, Any] | None) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    name = type(estimator).__name__
+    if name not in ESTIMATORS or getattr(saddlery, name) is not type(estimator):
+        raise InputError(f"a model file holds one of {', '.join(ESTIMATORS)}, not a {name}: use pickle or joblib for others")
+    if not hasattr(estimator, "coef_"):
+        raise InputError(f"the {name} is not fitted: call fit before save")
+    encoder = Encoder()
+    fitted = {key: value for key, value in vars(estimator).items() if key.endswith("_") and not key.startswith("_")}
+    weights = getattr(estimator, WEIGHTS, None)
+    content = {
+        "estimator": name,
+        "parameters": _parameters(estimator, encoder),
+        "attributes": {key: encoder.encode(value, key) for key, value in fitted.items()},
+        "objective": _objective(estimator),
+        "row_weights": None if weights is None or np.ptp(weights) == 0.0 else encoder.encode(weights / weights.sum(), "row_weights"),
+        "versions": {"python": platform.python_version(), **{package: version(package) for package in VERSIONS}},
+        "about": about or {},
+    }
+    return content, encoder.arrays
+
+
+def _parameters(estimator: Any, encoder: Encoder) -> dict[str, Any]:
+    """The parameters; those that are objects of no known kind (a splitter, a random generator) are left out, and said so."""
+    out = {}
+    for name, value in estimator.get_params(deep=False).items():
+        try:
+            out[name] = encoder.encode(value, f"parameter.{name}")
+        except InputError as error:
+            if name in ("loss", "penalty"):
+                raise  # predictions and certificate depend on them
+            warnings.warn(f"{error}: the loaded model will have the default of {name}", UserWarning, stacklevel=4)
+    return out
+
+
+def _objective(estimator: Any) -> dict[str, Any]:
+    """The objective that the certificate is about, in the words of :func:`saddlery.verify.verify`."""
+    from saddlery.estimators.parameters import make_penalty  # noqa: PLC0415  (the penalty exists only for what was fitted)
+
+    loss = LOSSES.get(estimator.loss)() if isinstance(estimator.loss, str) else estimator.loss
+    # The cross-validated estimators have chosen their strength; the others were given it.
+    alpha, l1_ratio = (getattr(estimator, f"{name}_", getattr(estimator, name, None)) for name in ("alpha", "l1_ratio"))
+    penalty = make_penalty(estimator.penalty, alpha, l1_ratio)
+    return {
+        "loss": part_fields(LOSSES, loss),
+        "penalty": part_fields(PENALTIES, penalty),
+        "fit_intercept": bool(estimator.fit_intercept),
+    }
+
+
+def _digest(text: str, arrays: dict[str, np.ndarray]) -> str:
+    digest = hashlib.sha256(text.encode())
+    for name in sorted(arrays):
+        array = arrays[name]
+        digest.update(f"\n{name} {array.dtype.name} {array.shape}\n".encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
+
+
+def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
+    """Write a file so that it appears whole or not at all: beside its place, to the disk, then moved.
+
+    Raises
+    ------
+    OSError
+        If that fails; what was there before is untouched.
+    """
+    place = Path(os.path.realpath(path))  # a link stays a link
+    draft = None
+    try:
+        handle, draft = tempfile.mkstemp(prefix=f".{place.name}.", suffix=".part", dir=place.parent)
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(draft, _mode(place))
+        os.replace(draft, place)
+    except BaseException as error:
+        if draft is not None:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(draft)
+        if isinstance(error, OSError):
+            kept = ": the file that was there is unchanged" if place.exists() else ""
+            raise OSError(error.errno, f"could not write {path} ({error.strerror}){kept}") from error
+        raise
+
+
+def _mode(place: Path) -> int:
+    """The permissions of the file that is replaced, or those of any new file."""
+    if place.exists():
+        return place.stat().st_mode & 0o777
+    mask = os.umask(0)  # the only way to read it is to set it
+    os.umask(mask)
+    return 0o666 & ~mask
+
+
+# --------------------------------------------------------------------------- loading
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Read a fitted estimator from a file written by :func:`saddlery.save`.
+
+    Damaged, tampered-with and foreign files are refused with a reason; no code from the file is run.
+
+    Parameters
+    ----------
+    path : str or path
+        The file.
+
+    Returns
+    -------
+    estimator
+        Predicts exactly as the one that was saved.
+    """
+    file = read_model(path)
+    cls = getattr(saddlery, file.content["estimator"])
+    decoder = Decoder(file.arrays)
+    try:
+        parameters = {name: decoder.decode(node) for name, node in file.content["parameters"].items()}
+        unknown = sorted(set(parameters) - set(cls._get_param_names()))
+        if unknown:
+            raise InputError(f"{cls.__name__} has no parameter {unknown[0]}: the file was written by another version")
+        estimator = cls(**parameters)
+        for name, value in file.attributes().items():
+            setattr(estimator, name, value)
+        if file.content["row_weights"] is not None:
+            setattr(estimator, WEIGHTS, decoder.decode(file.content["row_weights"]))
+    except InputError as error:
+        raise InputError(f"{path} cannot be loaded: {error}") from error
+    return estimator
+
+
+def read_model(path: str | os.PathLike[str]) -> ModelFile:
+    """Read and check a model file without making an estimator of it; needs neither scikit-learn nor Numba."""
+    from safetensors import SafetensorError, safe_open  # noqa: PLC0415
+
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(2, "there is no such model file", str(path))
+    try:
+        with safe_open(path, framework="np") as file:
+            metadata = file.metadata() or {}
+            arrays = {name: file.get_tensor(name) for name in file.keys()} if "saddlery_format" in metadata else {}
+    except (SafetensorError, TypeError, AttributeError, KeyError) as error:  # the last three: types that NumPy does not have
+        raise InputError(f"{path} is no saddlery model, or it is damaged or cut short ({error})") from error
+    if "saddlery_format" not in metadata:
+        raise InputError(f"{path} is a safetensors file, but not a saddlery model: give a file written by saddlery.save")
+    if metadata["saddlery_format"] != str(FORMAT):
+        raise InputError(
+            f"{path} has the format {metadata['saddlery_format']!r}, but this version of saddlery reads {FORMAT}: upgrade saddlery"
+        )
+    text = metadata.get("content", "")
+    if metadata.get("sha256") != _digest(text, arrays):
+        raise InputError(f"{path} was damaged or changed after it was written: its checksum does not match")
+    try:
+        content = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise InputError(f"{path} holds no JSON where the model should be: it was not written by saddlery") from error
+    _check_content(path, content)
+    return ModelFile(content, arrays)
+
+
+def _check_content(path: Path, content: Any) -> None:
+    """Refuse content that lacks what every model has; a checksum only shows that nobody changed it by accident."""
+    shapes = {"parameters": dict, "attributes": dict, "objective": dict, "versions": dict, "about": dict, "estimator": str}
+    for name, kind in shapes.items():
+        if not isinstance(content, dict) or not isinstance(content.get(name), kind):
+            raise InputError(f"{path} holds no {name}: it was not written by saddlery")
+    if content["estimator"] not in ESTIMATORS:
+        raise InputError(f"{path} holds a {content['estimator']}, which saddlery does not load: it knows {', '.join(ESTIMATORS)}")
+    if "coef_" not in content["attributes"] or "row_weights" not in content:
+        raise InputError(f"{path} holds no fitted model: it was not written by saddlery")

@@ -1,0 +1,197 @@
+"""The certificate once more, in plain NumPy: written from the formulas, sharing no code with problems, losses or solvers.
+
+A primal point (w, b) and a dual point a of ``min sum_i s_i l(y_i, x_i.w + b) + g(w)`` go in, their values come out. The dual
+point is made feasible first, whatever it was, so its value is a lower bound on the optimum and ``primal - dual`` bounds the
+suboptimality:
+
+1. ``a_i`` is clipped to the interval on which l*(.; y_i) is finite;
+2. with an intercept, the a_i of the heavier sign are shrunk until ``sum_i s_i a_i = 0`` (0 lies in every interval);
+3. if g* is finite only for ``|u_j| <= threshold``, a is scaled until ``u = -X'(s a)`` is there.
+
+`repair` says how far these steps moved the point; for a point that was feasible it is rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from saddlery.errors import InputError, unknown_name
+
+__all__ = ["verify"]
+
+EPS = float(np.finfo(float).eps)
+
+
+class _Loss(NamedTuple):
+    """A loss of u = z - y (regression) or of m = y z (classification), by formulas on whole vectors."""
+
+    signs: bool
+    value: Callable[[np.ndarray, np.ndarray], np.ndarray]  # l(y, z)
+    slope: Callable[[np.ndarray, np.ndarray], np.ndarray]  # l'(y, z), only to find the best constant
+    conjugate: Callable[[np.ndarray, np.ndarray], np.ndarray]  # l*(y, a) inside the domain
+    reach: float  # the domain: -y a in [0, reach] for classification, |a| <= reach for regression
+
+
+def _entropy(p: np.ndarray) -> np.ndarray:
+    """p log p + (1 - p) log(1 - p), with 0 log 0 = 0."""
+    out = np.zeros_like(p)
+    inside = (p > 0.0) & (p < 1.0)
+    q = p[inside]
+    out[inside] = q * np.log(q) + (1.0 - q) * np.log1p(-q)
+    return out
+
+
+def _loss(name: str, gamma: float = 1.0, delta: float = 1.0) -> _Loss:
+    def quadratic(c: float) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+        return lambda y, a: y * a + 0.5 * c * a * a
+
+    def lack(y: np.ndarray, z: np.ndarray) -> np.ndarray:
+        return np.maximum(0.0, 1.0 - y * z)
+
+    def rounded(y: np.ndarray, z: np.ndarray) -> np.ndarray:
+        t = lack(y, z)
+        return np.where(t < gamma, t * t / (2.0 * gamma), t - 0.5 * gamma)
+
+    def huber(y: np.ndarray, z: np.ndarray) -> np.ndarray:
+        u = np.abs(z - y)
+        return np.where(u <= delta, 0.5 * u * u, delta * (u - 0.5 * delta))
+
+    table = {
+        "logistic": _Loss(
+            True,
+            lambda y, z: np.logaddexp(0.0, -y * z),
+            lambda y, z: -y * np.exp(-np.logaddexp(0.0, y * z)),
+            lambda y, a: _entropy(-y * a),
+            1.0,
+        ),
+        "hinge": _Loss(True, lack, lambda y, z: -y * (y * z < 1.0), lambda y, a: y * a, 1.0),
+        "smooth_hinge": _Loss(True, rounded, lambda y, z: -y * np.minimum(1.0, lack(y, z) / gamma), quadratic(gamma), 1.0),
+        "squared_hinge": _Loss(True, lambda y, z: 0.5 * lack(y, z) ** 2, lambda y, z: -y * lack(y, z), quadratic(1.0), np.inf),
+        "squared": _Loss(False, lambda y, z: 0.5 * (z - y) ** 2, lambda y, z: z - y, quadratic(1.0), np.inf),
+        "huber": _Loss(False, huber, lambda y, z: np.clip(z - y, -delta, delta), quadratic(1.0), delta),
+    }
+    if name not in table:
+        raise unknown_name("loss", name, table)
+    return table[name]
+
+
+def _strengths(penalty: dict[str, Any]) -> tuple[float, float]:
+    """(l1, l2) of ``g(w) = l1 ||w||_1 + l2/2 ||w||^2``."""
+    alpha, name = float(penalty["alpha"]), penalty["name"]
+    share = {"l1": 1.0, "l2": 0.0, "elasticnet": float(penalty.get("l1_ratio", 0.5))}.get(name)
+    if share is None:
+        raise unknown_name("penalty", name, ("l1", "l2", "elasticnet"))
+    if not (alpha > 0.0 and 0.0 <= share <= 1.0):
+        raise InputError("the objective needs a positive alpha and an l1_ratio between 0 and 1")
+    return alpha * share, alpha * (1.0 - share)
+
+
+def verify(objective: dict[str, Any], X: Any, y: Any, s: Any, w: Any, b: float, dual: Any) -> dict[str, float]:
+    """Recompute the certificate of a pair of points from the formulas.
+
+    Parameters
+    ----------
+    objective : dict
+        ``{"loss": {"name": ..., parameters}, "penalty": {"name": ..., "alpha": ..., "l1_ratio": ...}, "fit_intercept": bool}``.
+    X : array or sparse matrix of shape (n, d)
+        The data.
+    y : array of shape (n,)
+        Targets: -1 and +1 for classification losses, numbers for regression.
+    s : array of shape (n,) or None
+        Row weights; they are divided by their sum. None means equal weights.
+    w, b : array of shape (d,), float
+        The primal point.
+    dual : array of shape (n,)
+        The dual point `a`.
+
+    Returns
+    -------
+    dict
+        ``primal``, ``dual``, ``gap``, ``relative_gap``, ``scale``, and ``repair``: the largest move of a dual coordinate
+        that was needed to make the point feasible.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> objective = {"loss": {"name": "squared"}, "penalty": {"name": "l1", "alpha": 1.0}, "fit_intercept": False}
+    >>> X, y = np.eye(2), np.array([1.0, -1.0])
+    >>> verify(objective, X, y, None, np.zeros(2), 0.0, -y)["gap"]
+    0.0
+    """
+    y, w, a = (np.asarray(value, dtype=np.float64) for value in (y, w, dual))
+    n, d = X.shape
+    s = np.full(n, 1.0 / n) if s is None else np.asarray(s, dtype=np.float64) / np.sum(s, dtype=np.float64)
+    loss = _loss(**objective["loss"])
+    l1, l2 = _strengths(objective["penalty"])
+    _check(n, d, y, s, w, b, a, loss.signs, objective["fit_intercept"])
+
+    z = X @ w + b
+    primal = float(s @ loss.value(y, z)) + l1 * float(np.abs(w).sum()) + 0.5 * l2 * float(w @ w)
+    scale = float(s @ loss.value(y, np.full(n, _best_constant(loss, y, s) if objective["fit_intercept"] else 0.0)))
+
+    feasible = _into_domain(loss, y, a)
+    if objective["fit_intercept"]:
+        feasible = _balanced(s, feasible)
+    u = np.abs(X.T @ (s * feasible))
+    if l2 == 0.0:
+        top = float(u.max(initial=0.0))
+        shrink = min(1.0, l1 / top) if top > 0.0 else 1.0
+        feasible, penalty_conjugate = feasible * shrink, 0.0
+    else:
+        penalty_conjugate = float(np.sum(np.maximum(0.0, u - l1) ** 2)) / (2.0 * l2)
+    value = -float(s @ loss.conjugate(y, feasible)) - penalty_conjugate
+
+    gap = primal - value
+    if -64 * EPS * max(abs(primal), abs(value), scale) <= gap < 0.0:
+        gap = 0.0
+    repair = float(np.max(np.abs(feasible - a)[s > 0.0], initial=0.0))
+    relative = gap / scale if scale > 0.0 else gap
+    return {"primal": primal, "dual": value, "gap": gap, "relative_gap": relative, "scale": scale, "repair": repair}
+
+
+def _check(n: int, d: int, y: Any, s: Any, w: Any, b: float, a: Any, signs: bool, intercept: bool) -> None:
+    for name, array, length in (("y", y, n), ("s", s, n), ("w", w, d), ("dual", a, n)):
+        if array.shape != (length,):
+            raise InputError(f"{name} has shape {array.shape}, but the data are {n} x {d}: it needs {length} numbers")
+        if not np.isfinite(array).all():
+            raise InputError(f"{name} holds NaN or infinity: no certificate can be computed from it")
+    if not np.isfinite(b) or (b != 0.0 and not intercept):
+        raise InputError(f"the intercept is {b!r}, which does not fit the objective")
+    if (s < 0.0).any():
+        raise InputError("s holds negative weights: weights must be 0 or more")
+    if signs and not np.isin(y, (-1.0, 1.0)).all():
+        raise InputError("this loss needs targets -1 and +1")
+
+
+def _into_domain(loss: _Loss, y: np.ndarray, a: np.ndarray) -> np.ndarray:
+    return -y * np.clip(-y * a, 0.0, loss.reach) if loss.signs else np.clip(a, -loss.reach, loss.reach)
+
+
+def _balanced(s: np.ndarray, a: np.ndarray) -> np.ndarray:
+    """`a` with ``sum_i s_i a_i = 0``: the heavier sign is shrunk."""
+    positive, negative = float(s @ np.maximum(a, 0.0)), float(s @ np.maximum(-a, 0.0))
+    if abs(positive - negative) <= 4 * EPS * (positive + negative):
+        return a
+    if positive > negative:
+        return np.where(a > 0.0, a * (negative / positive), a)
+    return np.where(a < 0.0, a * (positive / negative), a)
+
+
+def _best_constant(loss: _Loss, y: np.ndarray, s: np.ndarray) -> float:
+    """argmin_b of the mean loss of a constant: the slope grows with b, so bisection finds where it changes sign."""
+    if loss.signs:  # only the share of +1 matters; the loss is flat or the slope is 0 long before |b| = 800
+        share = float(s[y > 0.0].sum())
+        y, s, low, high = np.array([1.0, -1.0]), np.array([share, 1.0 - share]), -800.0, 800.0
+    else:
+        low, high = float(y[s > 0.0].min()), float(y[s > 0.0].max())
+    while True:
+        b = 0.5 * (low + high)
+        if not low < b < high:
+            return b
+        if float(s @ loss.slope(y, np.full(y.shape, b))) > 0.0:
+            high = b
+        else:
+            low = b
