@@ -22,8 +22,8 @@ _PLACES = {
     "LinearRegressor": "saddlery.estimators.regressor",
     "LinearClassifierCV": "saddlery.estimators.cv",
     "LinearRegressorCV": "saddlery.estimators.cv",
-    "path": "saddlery.path",
-    "PathResult": "saddlery.path",
+    "path": "saddlery.paths",
+    "PathResult": "saddlery.paths",
     "RandomBinning": "saddlery.estimators.random_binning",
     "audit": "saddlery.estimators.audit",
     "save": "saddlery.model_file",
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from saddlery.estimators.random_binning import RandomBinning
     from saddlery.estimators.regressor import LinearRegressor
     from saddlery.model_file import load, save
-    from saddlery.path import PathResult, path
+    from saddlery.paths import PathResult, path
     from saddlery.problems.linear import LinearProblem
     from saddlery.report.displays import ConvergenceDisplay, PathDisplay
     from saddlery.solvers.base import Solution, Status

@@ -35,10 +35,10 @@ class Certificate:
     scale: float
 
     @classmethod
-    def of(cls, primal: float, dual: float, scale: float) -> Certificate:
-        """The certificate of two values."""
+    def of(cls, primal: float, dual: float, scale: float, size: float) -> Certificate:
+        """The certificate of two values; `size` is the sum of the absolute terms that they were computed from."""
         gap = primal - dual
-        if -64 * np.finfo(float).eps * max(abs(primal), abs(dual), scale) <= gap < 0.0:
+        if -8 * np.finfo(float).eps * size <= gap < 0.0:
             gap = 0.0
         return cls(float(primal), float(dual), float(gap), float(gap / scale) if scale > 0 else float(gap), float(scale))
 

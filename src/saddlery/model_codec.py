@@ -7,6 +7,7 @@ kept beside the JSON and named in it, arrays of strings are written out, records
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from saddlery.registry import LOSSES, PENALTIES, SOLVERS, Registry
 __all__ = ["Decoder", "Encoder", "part_fields"]
 
 PARTS = {"loss": LOSSES, "penalty": PENALTIES}
+WHOLE = ("epoch", "nonzeros")  # fields of a record that are whole numbers
 
 
 class Encoder:
@@ -28,20 +30,20 @@ class Encoder:
 
     def encode(self, value: Any, name: str) -> Any:
         """`value` as JSON; `name` names it in errors, and its array."""
-        from saddlery.solvers.base import Solver, Status, Trace  # noqa: PLC0415  (costs the import of the solvers)
+        from saddlery.solvers.base import Solver, Status, Trace  # not at the top: reading a file needs no solvers
 
-        if value is None or isinstance(value, (bool, int, float, str)) and type(value).__module__ == "builtins":
-            return value
+        if value is None or type(value) in (bool, int, float, str):
+            return {"float": repr(value)} if isinstance(value, float) and not math.isfinite(value) else value
         if isinstance(value, np.generic):
             return {"scalar": self.encode(np.asarray(value), name)}
         if isinstance(value, np.ndarray):
             return self._array(value, name)
         if isinstance(value, Certificate):
-            return {"certificate": dataclasses.asdict(value)}
+            return {"certificate": self._fields(dataclasses.asdict(value), name)}
         if isinstance(value, Status):
             return {"status": value.name}
         if isinstance(value, Trace):
-            return {"trace": self._array(np.array(value, dtype=np.float64).reshape(len(value), -1), name)}
+            return {"trace": self._trace(value, name)}
         if isinstance(value, (list, tuple)) and type(value) in (list, tuple):
             return {type(value).__name__: [self.encode(item, f"{name}.{at}") for at, item in enumerate(value)]}
         if isinstance(value, dict):
@@ -49,17 +51,22 @@ class Encoder:
             return {"dict": [[self.encode(k, f"{name}.key{at}"), self.encode(v, f"{name}.{at}")] for at, (k, v) in items]}
         if isinstance(value, Solver):
             fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-            return {"solver": {"name": _registered(SOLVERS, value), **self._plain(fields, name)}}
+            return {"solver": {"name": _registered(SOLVERS, value), **self._fields(fields, name)}}
         for mark, registry in PARTS.items():
-            if hasattr(value, "_asdict") and _is_registered(registry, value):
+            if hasattr(value, "_asdict") and registry.name_of(value) in registry.places():
                 return {mark: part_fields(registry, value)}
         raise InputError(f"{name} is a {type(value).__name__}, which a model file cannot hold")
 
-    def _plain(self, fields: dict[str, Any], name: str) -> dict[str, Any]:
-        for field, value in fields.items():
-            if not (value is None or isinstance(value, (bool, int, float, str))):
-                raise InputError(f"{field} of {name} is a {type(value).__name__}, which a model file cannot hold")
-        return fields
+    def _trace(self, trace: Any, name: str) -> dict[str, Any]:
+        """The columns of a trace as one array; what solvers count beside them as it is."""
+        fields = [field for field in type(trace[0])._fields if field != "counts"] if trace else []
+        numbers = np.array([[getattr(record, field) for field in fields] for record in trace], dtype=np.float64)
+        counts = [record.counts for record in trace] if any(record.counts for record in trace) else None
+        numbers = numbers.reshape(len(trace), len(fields))
+        return {"fields": fields, "numbers": self._array(numbers, name), "counts": self.encode(counts, f"{name}.counts")}
+
+    def _fields(self, fields: dict[str, Any], name: str) -> dict[str, Any]:
+        return {field: self.encode(value, f"{name}.{field}") for field, value in fields.items()}
 
     def _array(self, value: np.ndarray, name: str) -> dict[str, Any]:
         if value.dtype.kind in "OU":
@@ -94,6 +101,9 @@ class Decoder:
                     raise InputError(f"the file holds a {mark} that does not make sense ({error})") from error
         raise InputError("the file holds a value of an unknown kind: it was written by another version, or damaged")
 
+    def _read_float(self, content: str) -> float:
+        return float(content)
+
     def _read_array(self, name: str) -> np.ndarray:
         return self.arrays[name]
 
@@ -109,21 +119,22 @@ class Decoder:
         return out.reshape(content["shape"])
 
     def _read_certificate(self, content: Any) -> Certificate:
-        return Certificate(**content)
+        return Certificate(**{name: self.decode(node) for name, node in content.items()})
 
     def _read_status(self, content: str) -> Any:
-        from saddlery.solvers.base import Status  # noqa: PLC0415
+        from saddlery.solvers.base import Status
 
         return Status[content]
 
     def _read_trace(self, content: Any) -> Any:
-        from saddlery.solvers.base import Record, Trace  # noqa: PLC0415
+        from saddlery.solvers.base import Record, Trace
 
-        whole = {"epoch", "nonzeros"}
-        rows = self.decode(content).tolist()
-        return Trace(
-            Record(*(int(value) if field in whole else value for field, value in zip(Record._fields, row, strict=True))) for row in rows
-        )
+        fields, counts = content["fields"], self.decode(content["counts"])
+        trace = Trace()
+        for at, row in enumerate(self.decode(content["numbers"]).tolist()):
+            values = {field: int(value) if field in WHOLE else value for field, value in zip(fields, row, strict=True)}
+            trace.append(Record(**values) if counts is None else Record(**values, counts=counts[at]))
+        return trace
 
     def _read_list(self, content: list[Any]) -> list[Any]:
         return [self.decode(item) for item in content]
@@ -135,22 +146,22 @@ class Decoder:
         return {self.decode(key): self.decode(item) for key, item in content}
 
     def _read_solver(self, content: dict[str, Any]) -> Any:
-        return SOLVERS.get(content["name"])(**{k: v for k, v in content.items() if k != "name"})
+        return self._build(SOLVERS, content)
 
     def _read_loss(self, content: dict[str, Any]) -> Any:
-        return LOSSES.get(content["name"])(**{k: v for k, v in content.items() if k != "name"})
+        return self._build(LOSSES, content)
 
     def _read_penalty(self, content: dict[str, Any]) -> Any:
-        return PENALTIES.get(content["name"])(**{k: v for k, v in content.items() if k != "name"})
+        return self._build(PENALTIES, content)
+
+    def _build(self, registry: Registry, content: dict[str, Any]) -> Any:
+        """An object of a registered class from its fields."""
+        return registry.get(content["name"])(**{name: self.decode(node) for name, node in content.items() if name != "name"})
 
 
 def part_fields(registry: Registry, part: Any) -> dict[str, Any]:
     """The registered name of a loss or penalty, and its parameters."""
     return {"name": _registered(registry, part), **{field: float(value) for field, value in part._asdict().items()}}
-
-
-def _is_registered(registry: Registry, value: Any) -> bool:
-    return registry.name_of(value) in registry.places()
 
 
 def _registered(registry: Registry, value: Any) -> str:

@@ -1,8 +1,8 @@
 """Model files: ``.saddle`` is safetensors, plain arrays with JSON beside them. Loading runs no code from the file.
 
-The metadata of the safetensors file have three entries: ``saddlery_format`` (its version), ``content`` (JSON) and ``sha256`` (of the
-content and all arrays). The content names the class of the estimator, its parameters and attributes, the objective that its
-certificate is about, and the versions of what wrote it.
+The metadata of the safetensors file have three entries: ``saddlery_format`` (its version), ``content`` (JSON) and ``sha256``
+(of the content and all arrays). The content names the class of the estimator, its parameters and attributes, the objective that
+its certificate is about, and the versions of what wrote it.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def save(estimator: Any, path: str | os.PathLike[str], about: dict[str, Any] | N
     >>> again.certificate_ == model.certificate_
     True
     """
-    from safetensors.numpy import save as to_bytes  # noqa: PLC0415  (keeps the command line's --help quick)
+    from safetensors.numpy import save as to_bytes  # here, so that the command line answers --help at once
 
     content, arrays = _describe(estimator, about)
     text = json.dumps(content, ensure_ascii=False, allow_nan=False)
@@ -91,13 +91,14 @@ def _describe(estimator: Any, about: dict[str, Any] | None) -> tuple[dict[str, A
         raise InputError(f"the {name} is not fitted: call fit before save")
     encoder = Encoder()
     fitted = {key: value for key, value in vars(estimator).items() if key.endswith("_") and not key.startswith("_")}
-    weights = getattr(estimator, WEIGHTS, None)
+    weights = getattr(estimator, WEIGHTS)
+    weighted = weights is not None and np.ptp(weights) > 0.0
     content = {
         "estimator": name,
+        "objective": _objective(estimator),
         "parameters": _parameters(estimator, encoder),
         "attributes": {key: encoder.encode(value, key) for key, value in fitted.items()},
-        "objective": _objective(estimator),
-        "row_weights": None if weights is None or np.ptp(weights) == 0.0 else encoder.encode(weights / weights.sum(), "row_weights"),
+        "row_weights": encoder.encode(weights / weights.sum(), "row_weights") if weighted else None,
         "versions": {"python": platform.python_version(), **{package: version(package) for package in VERSIONS}},
         "about": about or {},
     }
@@ -119,15 +120,9 @@ def _parameters(estimator: Any, encoder: Encoder) -> dict[str, Any]:
 
 def _objective(estimator: Any) -> dict[str, Any]:
     """The objective that the certificate is about, in the words of :func:`saddlery.verify.verify`."""
-    from saddlery.estimators.parameters import make_penalty  # noqa: PLC0415  (the penalty exists only for what was fitted)
-
-    loss = LOSSES.get(estimator.loss)() if isinstance(estimator.loss, str) else estimator.loss
-    # The cross-validated estimators have chosen their strength; the others were given it.
-    alpha, l1_ratio = (getattr(estimator, f"{name}_", getattr(estimator, name, None)) for name in ("alpha", "l1_ratio"))
-    penalty = make_penalty(estimator.penalty, alpha, l1_ratio)
     return {
-        "loss": part_fields(LOSSES, loss),
-        "penalty": part_fields(PENALTIES, penalty),
+        "loss": part_fields(LOSSES, estimator.loss_),
+        "penalty": part_fields(PENALTIES, estimator.penalty_),
         "fit_intercept": bool(estimator.fit_intercept),
     }
 
@@ -207,8 +202,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         estimator = cls(**parameters)
         for name, value in file.attributes().items():
             setattr(estimator, name, value)
-        if file.content["row_weights"] is not None:
-            setattr(estimator, WEIGHTS, decoder.decode(file.content["row_weights"]))
+        setattr(estimator, WEIGHTS, decoder.decode(file.content["row_weights"]))
     except InputError as error:
         raise InputError(f"{path} cannot be loaded: {error}") from error
     return estimator
@@ -216,7 +210,7 @@ def load(path: str | os.PathLike[str]) -> Any:
 
 def read_model(path: str | os.PathLike[str]) -> ModelFile:
     """Read and check a model file without making an estimator of it; needs neither scikit-learn nor Numba."""
-    from safetensors import SafetensorError, safe_open  # noqa: PLC0415
+    from safetensors import SafetensorError, safe_open
 
     path = Path(path)
     if not path.is_file():
@@ -224,7 +218,7 @@ def read_model(path: str | os.PathLike[str]) -> ModelFile:
     try:
         with safe_open(path, framework="np") as file:
             metadata = file.metadata() or {}
-            arrays = {name: file.get_tensor(name) for name in file.keys()} if "saddlery_format" in metadata else {}
+            arrays = {name: file.get_tensor(name) for name in sorted(file.keys())} if "saddlery_format" in metadata else {}
     except (SafetensorError, TypeError, AttributeError, KeyError) as error:  # the last three: types that NumPy does not have
         raise InputError(f"{path} is no saddlery model, or it is damaged or cut short ({error})") from error
     if "saddlery_format" not in metadata:

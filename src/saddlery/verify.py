@@ -142,10 +142,12 @@ def verify(objective: dict[str, Any], X: Any, y: Any, s: Any, w: Any, b: float, 
         feasible, penalty_conjugate = feasible * shrink, 0.0
     else:
         penalty_conjugate = float(np.sum(np.maximum(0.0, u - l1) ** 2)) / (2.0 * l2)
-    value = -float(s @ loss.conjugate(y, feasible)) - penalty_conjugate
+    conjugates = loss.conjugate(y, feasible)
+    value = -float(s @ conjugates) - penalty_conjugate
 
     gap = primal - value
-    if -64 * EPS * max(abs(primal), abs(value), scale) <= gap < 0.0:
+    terms = abs(primal) + float(s @ np.abs(conjugates)) + penalty_conjugate
+    if -8 * EPS * terms <= gap < 0.0:  # rounding of the sums, and no more than that
         gap = 0.0
     repair = float(np.max(np.abs(feasible - a)[s > 0.0], initial=0.0))
     relative = gap / scale if scale > 0.0 else gap

@@ -15,7 +15,7 @@ from saddlery.data.base import COMPRESSED, Data
 from saddlery.errors import InputError
 from saddlery.registry import READERS
 
-__all__ = ["Data", "read_data"]
+__all__ = ["Data", "format_of", "read_data"]
 
 # LIBSVM's own files carry no suffix (a9a, housing_scale, news20.t), so what no other reader claims is read as svmlight.
 DEFAULT_FORMAT = "svmlight"
@@ -64,7 +64,7 @@ def read_data(
         raise InputError(f"n_features must be a positive whole number, not {n_features!r}")
     if path.is_dir():
         raise InputError(f"{path} is a directory: give a data file")
-    chosen = _format_of(path) if format is None else format
+    chosen = _claimed_by(path) if format is None else format
     reader = READERS.get(chosen or DEFAULT_FORMAT)
     try:
         return reader(path, target=target, n_features=n_features)
@@ -74,7 +74,18 @@ def read_data(
         raise
 
 
-def _format_of(path: Path) -> str | None:
+def format_of(path: str | os.PathLike[str]) -> str:
+    """The name of the format in which :func:`read_data` reads `path`.
+
+    Examples
+    --------
+    >>> format_of("table.csv.gz"), format_of("a9a.t")
+    ('csv', 'svmlight')
+    """
+    return _claimed_by(Path(path)) or DEFAULT_FORMAT
+
+
+def _claimed_by(path: Path) -> str | None:
     """The format whose suffix `path` has, after that of the compression."""
     name = path.name.lower()
     for suffix in COMPRESSED:

@@ -6,6 +6,8 @@ import csv
 import io
 import math
 from array import array
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
 
@@ -14,38 +16,55 @@ import numpy as np
 from saddlery.data.base import TARGET_NAMES, Data, data_name, open_bytes, whole_numbers
 from saddlery.errors import InputError, unknown_name
 
-__all__ = ["SUFFIXES", "read"]
+__all__ = ["SUFFIXES", "column_names", "read"]
 
 SUFFIXES = (".csv", ".tsv")
 
 
 def read(path: Path, *, target: str | bool | None = None, n_features: int | None = None) -> Data:
     """Read CSV; see :func:`saddlery.read_data`."""
-    with open_bytes(path) as handle, io.TextIOWrapper(handle, encoding="utf-8-sig", newline="") as text:
-        try:
-            header = text.readline()
-            delimiter = max(",;\t", key=header.count)
-            names = next(csv.reader([header], delimiter=delimiter, strict=True), [])
-            names = [name.strip() for name in names]
-            at = _target_column(path, names, target)
-            X, y = _read_rows(path, csv.reader(text, delimiter=delimiter, strict=True), names, at)
-        except UnicodeDecodeError as error:
-            raise InputError(f"{path} is not UTF-8 text: save it as CSV in UTF-8") from error
-        except csv.Error as error:
-            raise InputError(f"{path} is not CSV: {error}") from error
+    with _open_text(path) as text:
+        names, delimiter = _header(path, text)
+        at = _target_column(path, names, target)
+        X, y = _read_rows(path, csv.reader(text, delimiter=delimiter, strict=True), names, at)
     features = [name for column, name in enumerate(names) if column != at]
     if n_features is not None and n_features != len(features):
         raise InputError(f"{path} has {len(features)} feature columns, not n_features = {n_features}")
     return Data(X, y, features, data_name(path, SUFFIXES))
 
 
-def _target_column(path: Path, names: list[str], target: str | bool | None) -> int | None:
-    """The place of the target column, or None for a file that needs none."""
+def column_names(path: Path) -> list[str]:
+    """The names of all columns, from the header alone."""
+    with _open_text(path) as text:
+        return _header(path, text)[0]
+
+
+@contextmanager
+def _open_text(path: Path) -> Iterator[io.TextIOWrapper]:
+    with open_bytes(path) as handle, io.TextIOWrapper(handle, encoding="utf-8-sig", newline="") as text:
+        try:
+            yield text
+        except UnicodeDecodeError as error:
+            raise InputError(f"{path} is not UTF-8 text: save it as CSV in UTF-8") from error
+        except csv.Error as error:
+            raise InputError(f"{path} is not CSV: {error}") from error
+
+
+def _header(path: Path, text: io.TextIOWrapper) -> tuple[list[str], str]:
+    """The names of the columns and the delimiter, which is the one that the first line has most of."""
+    line = text.readline()
+    delimiter = max(",;\t", key=line.count)
+    names = [name.strip() for name in next(csv.reader([line], delimiter=delimiter, strict=True), [])]
     if not any(names):
         raise InputError(f"{path} holds no header: the first line must name the columns")
     if "" in names or len(set(names)) < len(names):
         twice = next(name for column, name in enumerate(names) if not name or name in names[:column])
         raise InputError(f"{path}:1: the column name {twice!r} is empty or comes twice: give every column a name of its own")
+    return names, delimiter
+
+
+def _target_column(path: Path, names: list[str], target: str | bool | None) -> int | None:
+    """The place of the target column, or None for a file that needs none."""
     if isinstance(target, str):
         if target not in names:
             raise unknown_name(f"target column of {path}", target, names)

@@ -22,7 +22,7 @@ from saddlery.problems.linear import LinearProblem
 from saddlery.solvers.base import Solution, Status
 from saddlery.solvers.loop import solve
 
-__all__ = ["LinearModel"]
+__all__ = ["LinearModel", "draw_seeds"]
 
 REMEDIES = {
     Status.MAX_EPOCHS: "raise max_epochs, or accept this by a larger tol",
@@ -36,6 +36,11 @@ REMEDIES = {
 class LinearModel(CertificateCard, CallbackSupportMixin, BaseEstimator):
     """Base of all estimators that fit one linear problem for each output."""
 
+    coef_: np.ndarray
+    intercept_: Any
+    fit_intercept: bool
+    loss: Any
+    penalty: Any
     tol: float
     max_epochs: int
     max_seconds: float | None
@@ -60,7 +65,7 @@ class LinearModel(CertificateCard, CallbackSupportMixin, BaseEstimator):
     ) -> list[Solution]:
         """Solve one problem for each label, in threads; Ctrl-C stops all of them where they are."""
         stopped = threading.Event()
-        seeds = [self.random_state] if len(problems) == 1 else _seeds(self.random_state, len(problems))
+        seeds = [self.random_state] if len(problems) == 1 else draw_seeds(self.random_state, len(problems))
         title = f"{type(self).__name__}({problems[0].loss!r}, {problems[0].penalty!r})"
 
         def run(index: int, show: Callable[[Any], Any] | None) -> Solution:
@@ -100,12 +105,22 @@ class LinearModel(CertificateCard, CallbackSupportMixin, BaseEstimator):
 
         return LiveTable(title, tol=self.tol)
 
-    def _keep(self, solutions: list[Solution], rows: Rows, n: int) -> None:
-        """Store what all estimators keep of their solutions; of several, the least certified one speaks for all."""
+    def _set_weights(self, coefs: np.ndarray, intercepts: np.ndarray) -> None:
+        """Take the weights (outputs x features) and the intercepts of all outputs."""
+        raise NotImplementedError
+
+    def _fit_problems(
+        self, problems: Sequence[LinearProblem], starts: Sequence[Any], labels: Sequence[str], rows: Rows, task: FitTask
+    ) -> None:
+        """Solve the problems of all outputs and keep what came out; of several, the least certified one speaks for all."""
+        solutions = self._solve_all(problems, starts, labels, task)
+        self._set_weights(np.stack([solution.w for solution in solutions]), np.array([solution.b for solution in solutions]))
+        self.loss_, self.penalty_ = problems[0].loss, problems[0].penalty
         gaps = [solution.certificate.relative_gap for solution in solutions]
         undone = [k for k, solution in enumerate(solutions) if solution.status is not Status.CONVERGED]
         worst = max(undone or range(len(solutions)), key=gaps.__getitem__)
-        duals = [rows.spread(solution.dual, n) for solution in solutions]
+        duals = [rows.spread(solution.dual) for solution in solutions]
+        self._row_weights = None if rows.weights is None else rows.spread(rows.weights)  # what a model file needs to certify again
         self.dual_coef_ = duals[0] if len(duals) == 1 else np.column_stack(duals)
         self.certificates_ = [solution.certificate for solution in solutions]
         self.traces_ = [solution.trace for solution in solutions]
@@ -124,11 +139,11 @@ class LinearModel(CertificateCard, CallbackSupportMixin, BaseEstimator):
             f"{solution.certificate.relative_gap:.2e} was reached in {solution.epochs} epochs ({solution.status}); "
             f"{REMEDIES[solution.status]}",
             ConvergenceWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
 
 
-def _seeds(random_state: Any, count: int) -> list[int]:
+def draw_seeds(random_state: Any, count: int) -> list[int]:
     """One seed for each problem, all from one source."""
     if isinstance(random_state, np.random.RandomState):
         random_state = int(random_state.randint(2**31))

@@ -76,6 +76,10 @@ class FitTask:
 
         return callback
 
+    def silent(self) -> FitTask:
+        """A task that tells nobody, for what should not show as a part."""
+        return FitTask(None, None, None)
+
     def end(self) -> None:
         """Say that the estimator is fitted."""
         if self.context is not None:

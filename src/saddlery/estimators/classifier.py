@@ -38,12 +38,8 @@ def check_multiclass(multiclass: Any) -> None:
 class BaseLinearClassifier(ClassifierMixin, LinearModel):
     """What the classifier and its cross-validated form share: labels, predictions, one problem for each class."""
 
-    coef_: np.ndarray
-    intercept_: np.ndarray
     classes_: np.ndarray
-    fit_intercept: bool
     class_weight: Any
-    loss: Any
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Margins: positive for the second class, or one column for each of several classes.
@@ -116,10 +112,11 @@ class BaseLinearClassifier(ClassifierMixin, LinearModel):
         logs = -np.logaddexp(0.0, -margins)
         return logs - np.logaddexp.reduce(logs, axis=1, keepdims=True)
 
-    def _check_classification(
-        self, X: Any, y: Any, sample_weight: Any, accept_sparse: Any
-    ) -> tuple[Matrix, Rows, np.ndarray, np.ndarray]:
-        """Matrix (all rows), rows that count, their classes as numbers, and the classes."""
+    def _check_data(self, X: Any, y: Any, sample_weight: Any, accept_sparse: Any = ("csr", "csc")) -> tuple[Matrix, Rows, np.ndarray]:
+        """The matrix and the targets of all rows that count, and which these are; sets `classes_`.
+
+        There is one row of targets for two classes, else one for each class against the rest.
+        """
         matrix = check_matrix(self, X, reset=True, accept_sparse=accept_sparse)
         y = check_targets(self, y, matrix.shape[0])
         check_labels(y)
@@ -129,20 +126,17 @@ class BaseLinearClassifier(ClassifierMixin, LinearModel):
             what = "y holds one class only" if rows.kept is None else "the rows of positive weight hold one class only"
             raise InputError(f"{what} ({classes[0]!r}): give rows of at least two classes")
         weights = class_weights(self.class_weight, classes, codes, rows.weights)
-        return matrix, Rows(weights, rows.kept), codes, classes
+        self.classes_ = classes
+        outputs = [1] if classes.size == 2 else range(classes.size)
+        targets = np.stack([np.where(codes == k, 1.0, -1.0) for k in outputs])
+        return rows.take_matrix(matrix), rows._replace(weights=weights), targets
 
-    def _problems(self, matrix: Matrix, codes: np.ndarray, count: int, weights: Any, penalty: Any) -> list[LinearProblem]:
-        """One problem for two classes, else one for each class against the rest; all share the matrix."""
-        loss = make_loss(self.loss, "classification")
-        positives = [1] if count == 2 else range(count)
-        targets = (np.where(codes == k, 1.0, -1.0) for k in positives)
-        return [LinearProblem(matrix, y, loss, penalty, weights, self.fit_intercept) for y in targets]
+    def _labels(self) -> list[str]:
+        """What the outputs are called."""
+        return [str(label) for label in (self.classes_[1:] if self.classes_.size == 2 else self.classes_)]
 
-    def _fit_problems(self, problems: list[LinearProblem], starts: list[Any], rows: Rows, n: int, task: FitTask) -> None:
-        solutions = self._solve_all(problems, starts, [str(label) for label in self.classes_], task)
-        self.coef_ = np.stack([solution.w for solution in solutions])
-        self.intercept_ = np.array([solution.b for solution in solutions])
-        self._keep(solutions, rows, n)
+    def _set_weights(self, coefs: np.ndarray, intercepts: np.ndarray) -> None:
+        self.coef_, self.intercept_ = coefs, intercepts
 
 
 class LinearClassifier(BaseLinearClassifier):
@@ -280,31 +274,25 @@ class LinearClassifier(BaseLinearClassifier):
         LinearClassifier
             Itself.
         """
-        make_loss(self.loss, "classification")
+        loss = make_loss(self.loss, "classification")
         penalty = make_penalty(self.penalty, self.alpha, self.l1_ratio, self.radius)
         check_multiclass(self.multiclass)
         check_settings(self)
-        matrix, rows, codes, classes = self._check_classification(X, y, sample_weight, ("csr", "csc"))
-        n, d = matrix.shape
-        parts = [f"class {label}" for label in classes] if classes.size > 2 else []
-        task = FitTask(self, X, y, sample_weight, parts)
-        starts = self._starts(classes, rows, n, d)
-        if rows.kept is not None:
-            matrix = matrix.take_rows(rows.kept)
-        problems = self._problems(matrix, codes, classes.size, rows.weights, penalty)
-        self.classes_ = classes
-        self._fit_problems(problems, starts, rows, n, task)
+        before = getattr(self, "classes_", None)
+        matrix, rows, targets = self._check_data(X, y, sample_weight)
+        labels = self._labels()
+        task = FitTask(self, X, y, sample_weight, [f"class {label}" for label in labels] if len(labels) > 1 else ())
+        same_classes = before is not None and np.array_equal(before, self.classes_)
+        starts = self._starts(rows) if self.warm_start and same_classes else None
+        problems = [LinearProblem(matrix, signs, loss, penalty, rows.weights, self.fit_intercept) for signs in targets]
+        self._fit_problems(problems, starts or [None] * len(problems), labels, rows, task)
         task.end()
         return self
 
-    def _starts(self, classes: np.ndarray, rows: Rows, n: int, d: int) -> list[Any]:
-        """Where each problem starts: at the last fit, as far as its shapes fit."""
-        outputs = 1 if classes.size == 2 else classes.size
-        if not self.warm_start or not hasattr(self, "coef_"):
-            return [None] * outputs
-        if self.coef_.shape != (outputs, d) or not np.array_equal(self.classes_, classes):
-            return [None] * outputs
-        duals = self.dual_coef_.reshape(-1, outputs).T
-        if duals.shape[1] != n:
-            return [(w, b, None) for w, b in zip(self.coef_, self.intercept_, strict=True)]
-        return [(w, b, rows.take(a)) for w, b, a in zip(self.coef_, self.intercept_, duals, strict=True)]
+    def _starts(self, rows: Rows) -> list[Any] | None:
+        """The weights of the last fit, and its dual points if there are as many rows; None if the features are others."""
+        if not hasattr(self, "coef_") or self.coef_.shape[1] != self.n_features_in_:
+            return None
+        duals = self.dual_coef_.reshape(-1, len(self.coef_)).T
+        fits = duals.shape[1] == rows.n
+        return [(w, b, rows.take(a) if fits else None) for w, b, a in zip(self.coef_, self.intercept_, duals, strict=True)]

@@ -12,7 +12,7 @@ from sklearn.utils.validation import column_or_1d, validate_data
 from saddlery.errors import InputError
 from saddlery.matrix import Matrix, as_matrix
 
-__all__ = ["Rows", "check_labels", "check_matrix", "check_rows", "check_targets", "class_weights"]
+__all__ = ["Rows", "as_numbers", "check_labels", "check_matrix", "check_rows", "check_targets", "class_weights"]
 
 
 def check_matrix(estimator: Any, X: Any, reset: bool, accept_sparse: Any = ("csr", "csc")) -> Matrix:
@@ -42,6 +42,14 @@ def check_targets(estimator: Any, y: Any, n: int) -> np.ndarray:
     return y
 
 
+def as_numbers(y: np.ndarray) -> np.ndarray:
+    """Targets of a regression as float64."""
+    try:
+        return y.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"y must hold numbers ({error}): use LinearClassifier for labels") from error
+
+
 def _is_missing(value: Any) -> bool:
     return value is None or (isinstance(value, float) and not math.isfinite(value))
 
@@ -53,20 +61,25 @@ def check_labels(y: np.ndarray) -> None:
 
 
 class Rows(NamedTuple):
-    """The rows that count: their weights (None if all are equal) and, where some have weight 0, which are kept."""
+    """Which of n rows count: their weights (None if all are equal) and, where some have weight 0, which are kept."""
 
-    weights: np.ndarray | None
-    kept: np.ndarray | None
+    n: int
+    weights: np.ndarray | None = None
+    kept: np.ndarray | None = None
 
     def take(self, values: np.ndarray) -> np.ndarray:
         """The entries of `values` that belong to rows that count."""
         return values if self.kept is None else values[self.kept]
 
-    def spread(self, values: np.ndarray, n: int) -> np.ndarray:
-        """`values` of the rows that count, among n rows; rows of weight 0 get 0."""
+    def take_matrix(self, matrix: Matrix) -> Matrix:
+        """The rows of `matrix` that count."""
+        return matrix if self.kept is None else matrix.take_rows(self.kept)
+
+    def spread(self, values: np.ndarray) -> np.ndarray:
+        """`values` of the rows that count, among all n; rows of weight 0 get 0."""
         if self.kept is None:
             return values
-        out = np.zeros(n)
+        out = np.zeros(self.n)
         out[self.kept] = values
         return out
 
@@ -74,7 +87,7 @@ class Rows(NamedTuple):
 def check_rows(sample_weight: Any, n: int) -> Rows:
     """Weights of n rows. A row of weight 0 is dropped: it is then as if it had never been there, for every solver."""
     if sample_weight is None:
-        return Rows(None, None)
+        return Rows(n)
     try:
         s = np.asarray(sample_weight, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -90,7 +103,7 @@ def check_rows(sample_weight: Any, n: int) -> Rows:
     kept = np.flatnonzero(s)
     if kept.size == 0:
         raise InputError("all sample weights are zero: at least one row must have a positive weight")
-    return Rows(s, None) if kept.size == n else Rows(s[kept], kept)
+    return Rows(n, s) if kept.size == n else Rows(n, s[kept], kept)
 
 
 def class_weights(class_weight: Any, classes: np.ndarray, codes: np.ndarray, weights: np.ndarray | None) -> np.ndarray | None:

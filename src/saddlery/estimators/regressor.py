@@ -9,7 +9,7 @@ from sklearn.base import RegressorMixin
 
 from saddlery.estimators.base import LinearModel
 from saddlery.estimators.callbacks import FitTask, with_callbacks
-from saddlery.estimators.inputs import check_matrix, check_rows, check_targets
+from saddlery.estimators.inputs import as_numbers, check_matrix, check_rows, check_targets
 from saddlery.estimators.parameters import check_settings, make_loss, make_penalty
 from saddlery.problems.linear import LinearProblem
 
@@ -18,11 +18,6 @@ __all__ = ["BaseLinearRegressor", "LinearRegressor"]
 
 class BaseLinearRegressor(RegressorMixin, LinearModel):
     """What the regressor and its cross-validated form share."""
-
-    coef_: np.ndarray
-    intercept_: float
-    fit_intercept: bool
-    loss: Any
 
     def predict(self, X: Any) -> np.ndarray:
         """Predict targets.
@@ -38,10 +33,8 @@ class BaseLinearRegressor(RegressorMixin, LinearModel):
         """
         return self._margins(X)
 
-    def _fit_problem(self, problem: LinearProblem, start: Any, rows: Any, n: int, task: FitTask) -> None:
-        solutions = self._solve_all([problem], [start], ["y"], task)
-        self.coef_, self.intercept_ = solutions[0].w, solutions[0].b
-        self._keep(solutions, rows, n)
+    def _set_weights(self, coefs: np.ndarray, intercepts: np.ndarray) -> None:
+        self.coef_, self.intercept_ = coefs[0], float(intercepts[0])
 
 
 class LinearRegressor(BaseLinearRegressor):
@@ -179,9 +172,7 @@ class LinearRegressor(BaseLinearRegressor):
         if self.warm_start and getattr(self, "coef_", np.empty(0)).shape == (d,):
             dual = rows.take(self.dual_coef_) if self.dual_coef_.shape == (n,) else None
             start = (self.coef_, self.intercept_, dual)
-        if rows.kept is not None:
-            matrix = matrix.take_rows(rows.kept)
-        problem = LinearProblem(matrix, rows.take(y), loss, penalty, rows.weights, self.fit_intercept)
-        self._fit_problem(problem, start, rows, n, task)
+        problem = LinearProblem(rows.take_matrix(matrix), as_numbers(rows.take(y)), loss, penalty, rows.weights, self.fit_intercept)
+        self._fit_problems([problem], [start], ["y"], rows, task)
         task.end()
         return self

@@ -13,6 +13,7 @@ from saddlery.certificate import Certificate
 from saddlery.errors import InputError
 from saddlery.matrix import Matrix, as_matrix
 from saddlery.parts import kernel
+from saddlery.point import Point
 from saddlery.registry import LOSSES
 
 __all__ = ["DualPoint", "LinearProblem"]
@@ -51,6 +52,16 @@ def conjugate_sum(loss, y, s, a, scale):
 
 
 @kernel
+def conjugate_magnitude(loss, y, s, a):
+    """sum_i s_i (|y_i a_i| + |l*(y_i, a_i)|): what the terms of the dual value add up to before they cancel."""
+    total = 0.0
+    for i in range(y.shape[0]):
+        if s[i] > 0.0:
+            total += s[i] * (abs(y[i] * a[i]) + abs(loss.conjugate(y[i], a[i])))
+    return total
+
+
+@kernel
 def clip_to_domain(loss, y, a, out):
     """out_i = a_i moved into the domain of l*; returns whether any moved."""
     moved = False
@@ -58,28 +69,6 @@ def clip_to_domain(loss, y, a, out):
         out[i] = min(max(a[i], loss.dual_lower(y[i])), loss.dual_upper(y[i]))
         moved = moved or out[i] != a[i]
     return moved
-
-
-@kernel
-def signed_sums(loss, s, a):
-    """The sums of s_i a_i over positive and over negative a_i (the loss only keys the cache)."""
-    positive, negative = 0.0, 0.0
-    for i in range(s.shape[0]):
-        if a[i] > 0.0:
-            positive += s[i] * a[i]
-        else:
-            negative += s[i] * a[i]
-    return positive, negative
-
-
-@kernel
-def shifted_sum(loss, y, s, a, shift, out):
-    """out_i = a_i + shift, clipped to the domain of l*; returns sum_i s_i out_i."""
-    total = 0.0
-    for i in range(y.shape[0]):
-        out[i] = min(max(a[i] + shift, loss.dual_lower(y[i])), loss.dual_upper(y[i]))
-        total += s[i] * out[i]
-    return total
 
 
 @kernel
@@ -191,7 +180,7 @@ class LinearProblem:
     def take_rows(self, index: np.ndarray) -> LinearProblem:
         """The problem on some of its rows, weights rescaled to sum to one."""
         other = copy.copy(self)
-        for name in ("constant", "scale"):
+        for name in ("constant", "scale", "_class_products", "_dual_room"):
             other.__dict__.pop(name, None)
         other.matrix = self.matrix.take_rows(index)
         other.n = other.matrix.shape[0]
@@ -255,35 +244,44 @@ class LinearProblem:
         """
         feasible = np.empty(self.n)
         moved = clip_to_domain(self.loss, self.y, np.asarray(a, dtype=np.float64), feasible)
-        if self.fit_intercept:
-            moved = self._balance(feasible) or moved
         if Xta is None or moved:
             Xta = self.matrix.rmatvec(self.s * feasible)
+        if self.fit_intercept:
+            feasible, Xta = self._balance(feasible, Xta)
         scale, value = self._best_scale(feasible, Xta)
         return DualPoint(feasible * scale, Xta * scale, value) if scale != 1.0 else DualPoint(feasible, Xta, value)
 
-    def _balance(self, a: np.ndarray) -> bool:
-        """Make sum_i s_i a_i = 0 in place and say whether that moved anything beyond rounding."""
-        positive, negative = signed_sums(self.loss, self.s, a)
-        if abs(positive + negative) <= 4 * EPS * (positive - negative):
-            return False
-        if self.loss.targets == "signs":  # shrink the heavier class: scaling towards 0 stays in the domain
-            if positive > -negative:
-                a[a > 0.0] *= -negative / positive
-            else:
-                a[a < 0.0] *= positive / -negative
-            return True
-        low, high = -float(np.max(np.abs(a))), float(np.max(np.abs(a)))
-        origin, shift = a.copy(), -(positive + negative)
-        for _ in range(200):  # the root of a growing, piecewise linear function
-            total = shifted_sum(self.loss, self.y, self.s, origin, shift, a)
-            if abs(total) <= 2 * EPS * (positive - negative) or high - low <= EPS * high:
-                break
-            low, high = (shift, high) if total < 0.0 else (low, shift)
-            shift -= total
-            if not low < shift < high:
-                shift = 0.5 * (low + high)
-        return True
+    def _balance(self, a: np.ndarray, Xta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Make sum_i s_i a_i = 0 by mixing with a point e of opposite sum that is constant on each class.
+
+        The products X'(s e) are known in advance, so this reads no data; the domain of l* is convex, so it is kept.
+        """
+        excess = float(self.s @ a)
+        if abs(excess) <= 4 * EPS * float(self.s @ np.abs(a)):
+            return a, Xta
+        if self.loss.targets == "signs":
+            side, direction = (0, -1.0) if excess > 0.0 else (1, 1.0)
+            members, product = self._class_products[side]
+            share = abs(excess) / (abs(excess) + float(self.s @ members))
+            return (1.0 - share) * a + share * direction * members, (1.0 - share) * Xta + share * direction * product
+        products = self._class_products[0][1] + self._class_products[1][1]
+        level = self._dual_room[0 if excess > 0.0 else 1]
+        if math.isinf(level):
+            return a - excess, Xta - excess * products
+        share = abs(excess) / (abs(excess) + abs(level)) if level != 0.0 else 1.0
+        return (1.0 - share) * a + share * level, (1.0 - share) * Xta + share * level * products
+
+    @cached_property
+    def _class_products(self) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
+        """For the rows with y > 0 and for the others: their indicator and X'(s indicator)."""
+        positive = (self.y > 0.0).astype(np.float64)
+        return tuple((members, self.matrix.rmatvec(self.s * members)) for members in (positive, 1.0 - positive))
+
+    @cached_property
+    def _dual_room(self) -> tuple[float, float]:
+        """The constants a that lie in the domain of l* of every row: their lower and upper end."""
+        ends = np.array([(self.loss.dual_lower(y), self.loss.dual_upper(y)) for y in np.unique(self.y)])
+        return float(ends[:, 0].max()), float(ends[:, 1].min())
 
     def _best_scale(self, a: np.ndarray, Xta: np.ndarray) -> tuple[float, float]:
         """The best t among a few for the concave function t -> D(t a), and its value."""
@@ -333,7 +331,43 @@ class LinearProblem:
             raise InputError(f"the dual point has shape {a.shape}, but the data have {self.n} rows")
         if not (np.isfinite(w).all() and np.isfinite(a).all() and math.isfinite(b)):
             raise InputError("w, b and the dual point must be finite")
-        return Certificate.of(self.primal(w, b, Xw), self.dual_point(a).value, self.scale)
+        point = self.dual_point(a)
+        return self.certificate(self.primal(w, b, Xw), point.value, point.a)
+
+    def certificate(self, primal: float, dual: float, a: np.ndarray) -> Certificate:
+        """The certificate of two values; `a` is the dual point that `dual` belongs to."""
+        size = abs(primal)
+        if primal < dual:  # only then does it matter how large the terms were that cancelled
+            size += float(conjugate_magnitude(self.loss, self.y, self.s, a))
+        return Certificate.of(primal, dual, self.scale, size)
+
+    # -- for the loop
+
+    def first_point(self) -> Point:
+        """The best constant model, the point to fall back on."""
+        return Point(np.zeros(self.d), self.constant, None)
+
+    def evaluate(self, point: Point) -> tuple[float, DualPoint]:
+        """The primal value of a point and its dual made feasible, using the products that come with it."""
+        Xw = self.margins(point.w) if point.Xw is None else point.Xw
+        a, Xta = (self.slopes(Xw, point.b), None) if point.dual is None else (point.dual, point.Xta)
+        return self.primal(point.w, point.b, Xw), self.dual_point(a, Xta)
+
+    def nonzeros(self, w: np.ndarray) -> int:
+        """The number of weights that are not zero."""
+        return int(np.count_nonzero(w))
+
+    def check_cost(self, point: Point) -> float:
+        """Entries of X that :meth:`evaluate` reads."""
+        return self.matrix.nnz * float((point.Xw is None) + (point.dual is None or point.Xta is None))
+
+    def as_point(self, w: Any, b: Any, dual: Any) -> Point:
+        """A start point from arrays (None for what is unknown), copied and checked."""
+        w = np.zeros(self.d) if w is None else np.array(w, dtype=np.float64)
+        dual = None if dual is None else np.array(dual, dtype=np.float64)
+        if w.shape != (self.d,) or (dual is not None and dual.shape != (self.n,)):
+            raise InputError(f"start does not fit the problem: w needs {self.d} numbers and the dual {self.n}")
+        return Point(w, float(b or 0.0) if self.fit_intercept else 0.0, dual)
 
 
 def _parabola_peak(t: list[float], v: list[float]) -> float | None:
@@ -373,7 +407,7 @@ def _as_targets(y: Any, n: int, kind: str, s: np.ndarray) -> np.ndarray:
     try:
         y = y.astype(np.float64)
     except (TypeError, ValueError) as error:
-        raise InputError("y must hold numbers: a problem takes -1 and +1 (classification) or real targets; estimators take any labels") from error
+        raise InputError("y must hold numbers (-1 and +1 for classification); estimators take any labels") from error
     if not np.isfinite(y).all():
         raise InputError(f"y contains NaN or infinity at row {np.flatnonzero(~np.isfinite(y))[0]}")
     if kind == "signs":

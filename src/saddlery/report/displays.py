@@ -155,8 +155,8 @@ class PathDisplay:
     ----------
     alphas : array of shape (m,)
         Strengths.
-    coefs : array of shape (d, m)
-        Coefficients, one column for each strength.
+    coefs : array of shape (m, d)
+        Coefficients, one row for each strength.
     relative_gaps : array of shape (m,)
         Certified relative gaps.
     feature_names : list of str, optional
@@ -166,15 +166,25 @@ class PathDisplay:
     ----------
     ax_, gap_ax_, figure_ : matplotlib objects
         Axes of the coefficients, axes of the gaps below them (None if only one axes was given), and their figure.
+
+    Examples
+    --------
+    >>> import numpy as np, saddlery as sd
+    >>> X = np.random.default_rng(0).standard_normal((40, 6))
+    >>> problem = sd.LinearProblem(X, X[:, 0] - X[:, 1], loss="squared", penalty=sd.penalties.L1(1.0))
+    >>> display = sd.PathDisplay.from_path(sd.path(problem, n_alphas=5))
+    >>> display.ax_.get_xscale()
+    'log'
+    >>> import matplotlib.pyplot as plt; plt.close(display.figure_)
     """
 
     def __init__(self, alphas: Any, coefs: Any, relative_gaps: Any, feature_names: Sequence[str] | None = None):
         self.alphas, self.coefs = np.asarray(alphas, dtype=float), np.asarray(coefs, dtype=float)
         self.relative_gaps = np.asarray(relative_gaps, dtype=float)
-        if self.coefs.shape[-1] != self.alphas.shape[0] or self.relative_gaps.shape != self.alphas.shape:
-            raise InputError("a path needs one column of coefficients and one gap for each alpha")
-        if feature_names is not None and len(feature_names) != self.coefs.shape[0]:
-            raise InputError(f"{len(feature_names)} feature names were given for {self.coefs.shape[0]} features")
+        if self.coefs.ndim != 2 or self.coefs.shape[0] != self.alphas.shape[0] or self.relative_gaps.shape != self.alphas.shape:
+            raise InputError("a path needs one row of coefficients and one gap for each alpha")
+        if feature_names is not None and len(feature_names) != self.coefs.shape[1]:
+            raise InputError(f"{len(feature_names)} feature names were given for {self.coefs.shape[1]} features")
         self.feature_names = feature_names
 
     @classmethod
@@ -215,14 +225,14 @@ class PathDisplay:
         return self
 
     def _draw_coefficients(self, top: int, line_options: dict[str, Any]) -> None:
-        sizes = np.max(np.abs(self.coefs), axis=1, initial=0.0)
+        sizes = np.max(np.abs(self.coefs), axis=0, initial=0.0)
         order = [int(j) for j in np.argsort(-sizes, kind="stable") if sizes[j] > 0.0]
         for j in order[top:]:
-            self.ax_.plot(self.alphas, self.coefs[j], color="#aaaaaa", linewidth=0.7, zorder=1)
+            self.ax_.plot(self.alphas, self.coefs[:, j], color="#aaaaaa", linewidth=0.7, zorder=1)
         for rank, j in enumerate(order[:top]):
             name = self.feature_names[j] if self.feature_names is not None else f"feature {j}"
             look = {"color": COLOURS[rank % len(COLOURS)], "linewidth": 1.6, **line_options}
-            self.ax_.plot(self.alphas, self.coefs[j], label=name, zorder=3, **look)
+            self.ax_.plot(self.alphas, self.coefs[:, j], label=name, zorder=3, **look)
         self.ax_.axhline(0.0, color="#777777", linewidth=0.8)
         self.ax_.set(xscale="log", ylabel="coefficient")
         told = f"{len(order)} of {len(sizes)} features enter; largest relative gap {_largest(self.relative_gaps)}"

@@ -137,17 +137,19 @@ class LiveTable:
     # -- the table on a terminal
 
     def _table(self) -> Table:
+        from rich.box import SIMPLE_HEAD  # noqa: PLC0415
         from rich.table import Table  # noqa: PLC0415
         from rich.text import Text  # noqa: PLC0415
 
         with self._lock:
             several = len(self._records) > 1
             rows, left_out = self._latest() if several else self._history()
-            table = Table(title=Text(self.title) if self.title else None, title_justify="left", caption=left_out or None)
+            title = Text(self.title) if self.title else None
+            table = Table(title=title, title_justify="left", caption=left_out or None, box=SIMPLE_HEAD, padding=0, pad_edge=False)
             if several:
                 table.add_column("fit", no_wrap=True)
             for name, _, _ in COLUMNS:
-                table.add_column(name, justify="right", no_wrap=True)
+                table.add_column(name.replace(" ", "\n"), justify="right", no_wrap=True)  # two lines fit 80 columns
             for label, record in rows:
                 cells = [show(record) for _, _, show in COLUMNS]
                 table.add_row(*([Text(label)] if several else []), *cells, style="green" if self._reached(record) else None)

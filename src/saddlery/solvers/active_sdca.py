@@ -21,7 +21,8 @@ from saddlery.matrix import Matrix
 from saddlery.matrix.vectors import combine
 from saddlery.parts import kernel
 from saddlery.penalties.base import map_each
-from saddlery.solvers.base import Needs, Point, Solver, State
+from saddlery.point import Point
+from saddlery.solvers.base import Needs, Solver, State
 from saddlery.solvers.sdca import dual_epoch, dual_steps, starting_dual
 
 __all__ = ["ActiveSDCA", "DualSearch"]

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from saddlery.certificate import Certificate
+from saddlery.point import Point
 from saddlery.registry import LOSSES, PENALTIES
 
 __all__ = ["Needs", "Point", "Record", "Solution", "Solver", "State", "Status", "Trace"]
@@ -33,18 +34,11 @@ class Status(enum.Enum):
         return self.value
 
 
-class Point(NamedTuple):
-    """A pair of points. `Xw` and `Xta` = X'(s a) are products that the solver has at hand (without the intercept)."""
-
-    w: np.ndarray
-    b: float
-    dual: np.ndarray | None
-    Xw: np.ndarray | None = None
-    Xta: np.ndarray | None = None
-
-
 class Record(NamedTuple):
-    """One certificate of a run, as it stood after `epoch` epochs and `passes` times nnz(X) entries read."""
+    """One certificate of a run, as it stood after `epoch` epochs and `passes` times nnz(X) entries read.
+
+    `counts` holds what else a solver counts, such as calls of an oracle.
+    """
 
     epoch: int
     seconds: float
@@ -54,6 +48,7 @@ class Record(NamedTuple):
     gap: float
     relative_gap: float
     nonzeros: int
+    counts: dict[str, float] = {}
 
 
 class Trace(list[Record]):
@@ -85,6 +80,11 @@ class State:
     accesses: float = 0.0
     stalled: bool = False
     relative_gap: float = float("inf")
+
+    @property
+    def counts(self) -> dict[str, float]:
+        """What else this solver counts; copied into every record of the trace."""
+        return {}
 
 
 @dataclass

@@ -29,7 +29,8 @@ from typing import Any
 import numpy as np
 
 from saddlery.parts import kernel
-from saddlery.solvers.base import Needs, Point, Solver, State
+from saddlery.point import Point
+from saddlery.solvers.base import Needs, Solver, State
 from saddlery.solvers.sdca import starting_dual
 
 __all__ = ["DGPD"]

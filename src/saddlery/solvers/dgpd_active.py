@@ -23,7 +23,8 @@ from saddlery.matrix.vectors import combine
 from saddlery.parts import kernel
 from saddlery.problems.linear import conjugate_sum
 from saddlery.solvers.active_sdca import _block
-from saddlery.solvers.base import Needs, Point, Solver, State
+from saddlery.point import Point
+from saddlery.solvers.base import Needs, Solver, State
 from saddlery.solvers.sdca import starting_dual
 
 __all__ = ["DGPDActive"]

@@ -17,8 +17,9 @@ import numpy as np
 
 from saddlery.certificate import Certificate
 from saddlery.errors import InputError
+from saddlery.point import Point
 from saddlery.solvers.auto import resolve
-from saddlery.solvers.base import Point, Record, Solution, Solver, State, Status, Trace
+from saddlery.solvers.base import Record, Solution, Solver, State, Status, Trace
 
 __all__ = ["solve"]
 
@@ -31,33 +32,23 @@ class _Best:
     def __init__(self, problem: Any):
         self.problem = problem
         self.primal, self.dual = np.inf, -np.inf
-        self.w, self.b, self.a = np.zeros(problem.d), problem.constant, np.zeros(problem.n)
+        self.w, self.b, self.a = None, 0.0, None
 
     def update(self, point: Point) -> None:
-        problem = self.problem
-        Xw = problem.margins(point.w) if point.Xw is None else point.Xw
-        value = problem.primal(point.w, point.b, Xw)
-        if value < self.primal:
-            self.primal, self.w, self.b = value, point.w.copy(), float(point.b)
-        a, Xta = (problem.slopes(Xw, point.b), None) if point.dual is None else (point.dual, point.Xta)
-        candidate = problem.dual_point(a, Xta)
-        if candidate.value > self.dual:
-            self.dual, self.a = candidate.value, candidate.a.copy()
+        primal, dual = self.problem.evaluate(point)
+        if primal < self.primal:
+            self.primal, self.w, self.b = primal, copy.copy(point.w), float(point.b)
+        if dual.value > self.dual:
+            self.dual, self.a = dual.value, copy.copy(dual.a)
 
     def certificate(self) -> Certificate:
-        return Certificate.of(self.primal, self.dual, self.problem.scale)
+        return self.problem.certificate(self.primal, self.dual, self.a)
 
     def confirm(self) -> Certificate:
         """The certificate of the best points, recomputed from the data."""
-        point = self.problem.dual_point(self.a)
-        self.a, self.dual = point.a, point.value
-        self.primal = self.problem.primal(self.w, self.b)
+        self.primal, dual = self.problem.evaluate(Point(self.w, self.b, self.a))
+        self.dual, self.a = dual.value, dual.a
         return self.certificate()
-
-
-def _check_cost(problem: Any, point: Point) -> float:
-    """Entries of X that a certificate of `point` reads."""
-    return problem.matrix.nnz * ((point.Xw is None) + (point.dual is None or point.Xta is None))
 
 
 def _as_start(problem: Any, start: Any) -> Point | None:
@@ -67,11 +58,7 @@ def _as_start(problem: Any, start: Any) -> Point | None:
     if isinstance(start, Solution):
         start = (start.w, start.b, start.dual)
     w, b, dual = (*tuple(start)[:3], None, None)[:3]
-    w = np.zeros(problem.d) if w is None else np.asarray(w, dtype=np.float64)
-    dual = None if dual is None else np.asarray(dual, dtype=np.float64)
-    if w.shape != (problem.d,) or (dual is not None and dual.shape != (problem.n,)):
-        raise InputError(f"start does not fit the problem: w needs {problem.d} numbers and the dual {problem.n}")
-    return Point(w.copy(), float(b or 0.0) if problem.fit_intercept else 0.0, None if dual is None else dual.copy())
+    return problem.as_point(w, b, dual)
 
 
 def _as_generator(random_state: Any) -> np.random.Generator:
@@ -148,7 +135,8 @@ def solve(
         state.relative_gap = certificate.relative_gap
         values = (certificate.primal, certificate.dual, certificate.gap, certificate.relative_gap)
         passes = state.accesses / max(problem.matrix.nnz, 1)
-        trace.append(Record(epoch, clock() - began, passes, *values, int(np.count_nonzero(best.w))))
+        nonzeros = problem.nonzeros(best.w)
+        trace.append(Record(epoch, clock() - began, passes, *values, nonzeros, dict(state.counts)))
         for callback in callbacks:
             if callback(trace[-1]) and stop is None:
                 stop = Status.CALLBACK
@@ -167,7 +155,7 @@ def solve(
             epoch += 1
             since_check += max(state.accesses - before, 1.0)
             last = epoch == max_epochs or state.stalled
-            if last or since_check >= CHECK_SHARE * _check_cost(problem, method.point(problem, state)) or epoch == 1:
+            if last or since_check >= CHECK_SHARE * problem.check_cost(method.point(problem, state)) or epoch == 1:
                 since_check = 0.0
                 stop = check()
                 if stop is None and state.stalled:
@@ -176,7 +164,7 @@ def solve(
     except KeyboardInterrupt:
         status = Status.INTERRUPTED
         if not np.isfinite(best.primal):
-            best.update(Point(best.w, best.b, None))
+            best.update(problem.first_point())
     if status is not Status.CONVERGED:
         best.confirm()
     passes = state.accesses / max(problem.matrix.nnz, 1) if state is not None else 0.0

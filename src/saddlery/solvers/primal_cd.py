@@ -14,7 +14,8 @@ import numpy as np
 
 from saddlery.parts import kernel
 from saddlery.problems.linear import best_intercept
-from saddlery.solvers.base import Needs, Point, Solver, State
+from saddlery.point import Point
+from saddlery.solvers.base import Needs, Solver, State
 from saddlery.solvers.prox_newton import column_curvatures
 
 __all__ = ["PrimalCD"]

@@ -34,7 +34,8 @@ from saddlery.matrix import dense_stack, sparse_stack
 from saddlery.matrix.vectors import combine, dots
 from saddlery.parts import kernel
 from saddlery.problems.linear import best_intercept
-from saddlery.solvers.base import Needs, Point, Solver, State
+from saddlery.point import Point
+from saddlery.solvers.base import Needs, Solver, State
 
 __all__ = ["ProxNewton"]
 
@@ -201,15 +202,20 @@ class _Block:
             self.gram[m, m] = self.weights.sum()
 
 
-def _gram_is_cheaper(problem: Any, entries: int, m: int) -> bool:
-    """Whether forming the Gram matrix costs less than sweeping over the columns (counts fitted in the notes)."""
+def _gram_is_cheaper(problem: Any, entries: int, m: int, swept: float) -> bool:
+    """Whether forming the Gram matrix costs less than sweeping over the columns will, or than it has cost already.
+
+    Costs are in units of one multiply-add on data in cache. How many sweeps a problem needs is not known before, so a
+    typical number is assumed; when more were paid for in vain, the Gram matrix is formed after all: at most twice the best choice.
+    """
     if m > MAX_GRAM:
         return False
     if problem.matrix.is_sparse:
         form = 0.78 * entries * (entries / problem.n) * (3.0 if m > 400 else 1.0)
     else:
         form = problem.n * m * m / 16.0
-    return form + 5.0 * m * m + m**3 / 50.0 <= 60.0 * entries
+    typical = 60.0 if problem.d > problem.n / 4 else 200.0  # tall data correlate more, and sweeps go over more rows
+    return form + 5.0 * m * m + m**3 / 50.0 <= max(typical * entries, swept)
 
 
 # --------------------------------------------------------------------------- the solver
@@ -228,7 +234,7 @@ class _State(State):
         self.model_dual: np.ndarray | None = None
         self.model_Xta: np.ndarray | None = None
         self.block: _Block | None = None
-        self.rounds, self.idle = 0, 0
+        self.rounds, self.idle, self.swept = 0, 0, 0.0
         self.floor = 1e-9
 
 
@@ -342,9 +348,11 @@ class ProxNewton(Solver):
         W = self._working_set(problem, state)
         old = state.block
         if old is not None and len(old.W) < 1.5 * len(W) and np.isin(W, old.W, assume_unique=True).all():
-            return old
+            if old.gram_form or not _gram_is_cheaper(problem, old.entries, len(old.W), state.swept):
+                return old
+            W = old.W
         entries = int(problem.matrix.col_counts[W].sum())
-        state.block = _Block(problem, W, _gram_is_cheaper(problem, entries, len(W)))
+        state.block = _Block(problem, W, _gram_is_cheaper(problem, entries, len(W), state.swept))
         state.accesses += entries
         return state.block
 
@@ -454,6 +462,7 @@ class ProxNewton(Solver):
                 largest = max(largest, abs(move) * total)
             sweeps += 1
             state.accesses += 2 * block.entries
+            state.swept += 2.5 * block.entries
             if largest <= 0.3 * violation:
                 if not only_nonzero:
                     break

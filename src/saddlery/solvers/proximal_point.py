@@ -17,7 +17,8 @@ import numpy as np
 
 from saddlery.parts import part
 from saddlery.solvers.active_sdca import DualSearch
-from saddlery.solvers.base import Needs, Point, Solver, State
+from saddlery.point import Point
+from saddlery.solvers.base import Needs, Solver, State
 from saddlery.solvers.sdca import starting_dual
 
 __all__ = ["ProximalPoint"]
@@ -96,8 +97,7 @@ class ProximalPoint(Solver):
 
     def point(self, problem: Any, state: _State) -> Point:
         dual = state.dual
-        Xta = None if problem.fit_intercept else dual.origin - dual.v
-        return Point(dual.w, dual.b if problem.fit_intercept else 0.0, dual.a, dual.Xw, Xta)
+        return Point(dual.w, dual.b if problem.fit_intercept else 0.0, dual.a, dual.Xw, dual.origin - dual.v)
 
     def resync(self, problem: Any, state: _State) -> None:
         state.accesses += state.dual.complete(problem)

@@ -22,7 +22,8 @@ from typing import Any
 import numpy as np
 
 from saddlery.parts import kernel
-from saddlery.solvers.base import Needs, Point, Solver, State
+from saddlery.point import Point
+from saddlery.solvers.base import Needs, Solver, State
 
 __all__ = ["SDCA", "dual_epoch", "dual_steps", "starting_dual"]
 

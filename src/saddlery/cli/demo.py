@@ -1,0 +1,262 @@
+"""``saddlery demo``: l1 logistic regression on data that come with scikit-learn, next to scikit-learn's own solvers, all certified."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+__all__ = ["add_parser", "run"]
+
+ALPHA = 1e-3
+REPEATS = 5
+NOTE = (
+    "All minimise mean logistic loss + alpha ||w||_1 without intercept (liblinear would penalise it), alpha = {alpha:g}, so C = 1 / (n alpha); "
+    "scikit-learn's solvers run with their default tol and max_iter. 'gap' is what a model proves about itself: its objective is at most that "
+    "far above the optimum, in units of the objective at w = 0. 'excess' is the same bound with the best dual point of any row."
+)
+
+
+def add_parser(subparsers: Any) -> None:
+    """Describe the command."""
+    parser = subparsers.add_parser(
+        "demo",
+        help="fit, certify, and compare with scikit-learn on data that come with it",
+        description="Fit l1 logistic regression, audit scikit-learn's solvers on the same objective, and write a picture and a page. Offline.",
+    )
+    parser.add_argument("--output", "-o", metavar="DIR", default="saddlery-demo", help="where to write (default: saddlery-demo)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
+    parser.set_defaults(run=run)
+
+
+def run(args: Any) -> int:
+    """Fit everything, print the table, write the files."""
+    folder = Path(args.output)
+    folder.mkdir(parents=True, exist_ok=True)
+    contests = [_contest(name, X, y, names) for name, X, y, names in _data()]
+    page = _write_page(folder / "demo.html", contests)
+    picture = _write_picture(folder / "demo.png", contests)
+    (_print_json if args.json else _print_text)(contests, page, picture)
+    return 0
+
+
+# --------------------------------------------------------------------------- the contest
+
+
+@dataclass
+class Entry:
+    """One model with its certificate and its times."""
+
+    name: str
+    model: Any
+    first: float
+    warm: float
+    certificate: Any
+    nonzeros: int
+    warnings: list[str]
+    excess: float = 0.0
+
+
+@dataclass
+class Contest:
+    """All models of one data set."""
+
+    data: str
+    shape: tuple[int, int]
+    feature_names: list[str]
+    entries: list[Entry] = field(default_factory=list)
+
+    @property
+    def best(self) -> Entry:
+        """Our entry with the smallest gap."""
+        return min((e for e in self.entries if e.name.startswith("saddlery")), key=lambda e: e.certificate.gap)
+
+
+def _data() -> list[tuple[str, Any, Any, list[str]]]:
+    from sklearn.datasets import load_breast_cancer, load_digits  # noqa: PLC0415
+    from sklearn.preprocessing import StandardScaler  # noqa: PLC0415
+
+    cancer, digits = load_breast_cancer(), load_digits()
+    pixels = [f"pixel {j // 8}, {j % 8}" for j in range(64)]
+    return [
+        ("breast cancer", StandardScaler().fit_transform(cancer.data), cancer.target, [str(n) for n in cancer.feature_names]),
+        ("digits: 8 or not", digits.data / 16.0, (digits.target == 8).astype(int), pixels),
+    ]
+
+
+def _contest(name: str, X: Any, y: Any, feature_names: list[str]) -> Contest:
+    from saddlery import LinearClassifier  # noqa: PLC0415
+
+    contest = Contest(name, X.shape, feature_names)
+    for tol in (1e-4, 1e-8):
+        model = LinearClassifier(loss="logistic", penalty="l1", alpha=ALPHA, fit_intercept=False, tol=tol)
+        contest.entries.append(_entry(f"saddlery, tol={tol:.0e}".replace("e-0", "e-"), model, X, y))
+    for solver in ("liblinear", "saga"):
+        contest.entries.append(_entry(f"sklearn, {solver}", _scikit_learn(solver, X.shape[0]), X, y))
+    dual = max(entry.certificate.dual for entry in contest.entries)
+    for entry in contest.entries:
+        entry.excess = max(entry.certificate.primal - dual, 0.0) / entry.certificate.scale
+    return contest
+
+
+def _scikit_learn(solver: str, n: int) -> Any:
+    """LogisticRegression with l1 in the words of the installed version, everything else at its default."""
+    from sklearn.linear_model import LogisticRegression  # noqa: PLC0415
+
+    model = LogisticRegression(solver=solver, C=1.0 / (n * ALPHA), fit_intercept=False, random_state=0)
+    old_words = model.get_params()["penalty"] == "l2"
+    return model.set_params(**({"penalty": "l1"} if old_words else {"l1_ratio": 1}))
+
+
+def _entry(name: str, model: Any, X: Any, y: Any) -> Entry:
+    """Fit (once cold, then warm), and certify."""
+    import numpy as np  # noqa: PLC0415
+
+    from saddlery.estimators.audit import audit  # noqa: PLC0415
+
+    seconds = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for _ in range(1 + REPEATS):
+            began = time.perf_counter()
+            model.fit(X, y)
+            seconds.append(time.perf_counter() - began)
+    told = dict.fromkeys(f"{w.category.__name__}: {' '.join(str(w.message).split())}" for w in caught)
+    nonzeros = int(np.count_nonzero(model.coef_))
+    return Entry(name, model, seconds[0], min(seconds[1:]), audit(model, X, y), nonzeros, list(told))
+
+
+# --------------------------------------------------------------------------- on the terminal
+
+
+def _rows(contest: Contest) -> list[tuple[str, ...]]:
+    rows = []
+    for e in contest.entries:
+        kinds = ", ".join(text.split(":")[0] for text in e.warnings)
+        c = e.certificate
+        values = _milliseconds(e.first), _milliseconds(e.warm), f"{c.primal:.7f}", f"{c.relative_gap:.1e}", f"{e.excess:.1e}"
+        rows.append((e.name, *values, str(e.nonzeros), kinds))
+    return rows
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{1000 * seconds:.1f}" if seconds < 0.1 else f"{1000 * seconds:.0f}"
+
+
+def _print_text(contests: list[Contest], page: Path, picture: Path | None) -> None:
+    from rich.box import SIMPLE_HEAD  # noqa: PLC0415
+    from rich.console import Console  # noqa: PLC0415
+    from rich.table import Table  # noqa: PLC0415
+
+    console = Console(highlight=False, soft_wrap=False)
+    table = Table(box=SIMPLE_HEAD, padding=0, pad_edge=False)
+    table.add_column("model", no_wrap=True)
+    for head in ("first\nms", "warm\nms", "objective", "gap", "excess", "non-\nzeros"):
+        table.add_column(head, justify="right", no_wrap=True)
+    table.add_column("warning")
+    for contest in contests:
+        table.add_row(f"[bold]{contest.data}[/bold]")
+        for row in _rows(contest):
+            table.add_row("  " + row[0], *row[1:], style="green" if row[0].startswith("saddlery") else None)
+        table.add_section()
+    console.print(table)
+    for text in dict.fromkeys(f"{e.name}: {text}" for contest in contests for e in contest.entries for text in e.warnings):
+        console.print(text, style="yellow", markup=False)
+    console.print(_about_times(), markup=False)
+    console.print(NOTE.format(alpha=ALPHA), style="dim", markup=False)
+    console.print(f"\npage     {page}", markup=False, soft_wrap=True)
+    missing = "not drawn, because matplotlib is missing: pip install 'saddlery[plot]'"
+    console.print(f"picture  {picture or missing}", markup=False, soft_wrap=True)
+
+
+def _about_times() -> str:
+    from saddlery.parts import cache_misses  # noqa: PLC0415
+
+    compiled = cache_misses()
+    how = f"compiling {compiled} kernels, which are kept for the next time" if compiled else "loading compiled kernels from the cache"
+    return f"'first' is the first fit of this process, for saddlery with {how}; 'warm' is the best of {REPEATS} more."
+
+
+def _print_json(contests: list[Contest], page: Path, picture: Path | None) -> None:
+    from saddlery.cli.show import print_json  # noqa: PLC0415
+    from saddlery.parts import cache_misses  # noqa: PLC0415
+
+    fits = [
+        {
+            "data": contest.data,
+            "model": e.name,
+            "certificate": asdict(e.certificate),
+            "excess": e.excess,
+            "seconds_first": e.first,
+            "seconds_warm": e.warm,
+            "nonzeros": e.nonzeros,
+            "warnings": e.warnings,
+        }
+        for contest in contests
+        for e in contest.entries
+    ]
+    files = {"page": str(page), "picture": None if picture is None else str(picture)}
+    print_json({"alpha": ALPHA, "kernels_compiled": cache_misses(), "fits": fits, **files})
+
+
+# --------------------------------------------------------------------------- the page and the picture
+
+
+def _trace(entry: Entry) -> Any:
+    """The trace with the time of the whole fit: what the estimator does around the solver counts, as it does for the others."""
+    from saddlery.solvers.base import Trace  # noqa: PLC0415
+
+    around = max(entry.warm - entry.model.trace_[-1].seconds, 0.0)
+    return Trace(record._replace(seconds=record.seconds + around) for record in entry.model.trace_)
+
+
+def _write_page(path: Path, contests: list[Contest]) -> Path:
+    import copy  # noqa: PLC0415
+
+    from saddlery.report.html import Mark, Table, write_report  # noqa: PLC0415
+
+    first = contests[0]
+    best = first.best
+    model = copy.copy(best.model)
+    model.traces_ = [_trace(best)]
+    marks = [Mark(e.name, e.warm, e.certificate.relative_gap) for e in first.entries if e.name.startswith("sklearn")]
+    columns = ("model", "first ms", "warm ms", "objective", "gap", "excess", "non-zeros", "warning")
+    tables = [
+        Table(f"Next to scikit-learn: {c.data}", f"{c.shape[0]} rows, {c.shape[1]} columns; the same objective for all", columns, _rows(c))
+        for c in contests
+    ]
+    tables[-1] = tables[-1]._replace(note=f"{NOTE.format(alpha=ALPHA)} {_about_times()}")
+    title = f"{first.data.capitalize()}: l1 logistic regression"
+    return write_report(path, model, title=title, feature_names=first.feature_names, tables=tables, marks=marks)
+
+
+def _write_picture(path: Path, contests: list[Contest]) -> Path | None:
+    """The curves of our fits with scikit-learn's certificates as points; None without matplotlib."""
+    try:
+        from matplotlib.figure import Figure  # noqa: PLC0415
+    except ImportError:
+        return None
+    from saddlery.report.displays import COLOURS, ConvergenceDisplay  # noqa: PLC0415
+
+    figure = Figure(figsize=(10, 4.2), layout="constrained", dpi=110)
+    for contest, ax in zip(contests, figure.subplots(1, len(contests), sharey=True), strict=True):
+        trace = _trace(contest.best)
+        for record in range(len(trace)):
+            trace[record] = trace[record]._replace(seconds=1000 * trace[record].seconds)
+        ConvergenceDisplay.from_trace(trace, name="saddlery, certified on the way", ax=ax, hindsight=False)
+        others = [e for e in contest.entries if e.name.startswith("sklearn")]
+        for number, e in enumerate(others, start=1):
+            look = {"color": COLOURS[number], "linestyle": "none"}
+            ax.plot(1000 * e.warm, e.certificate.relative_gap, marker="D", markersize=8, label=f"{e.name}, default settings", **look)
+            ax.plot(1000 * e.warm, max(e.excess, 1e-17), marker="_", markersize=11, markeredgewidth=2, **look)
+            ax.plot([1000 * e.warm] * 2, [e.certificate.relative_gap, max(e.excess, 1e-17)], color=COLOURS[number], linewidth=1)
+        ax.set(title=f"{contest.data} ({contest.shape[0]} x {contest.shape[1]})", xlabel="milliseconds", xlim=(0, None))
+        ax.legend(frameon=False, fontsize="small", loc="lower right")
+    figure.axes[0].set_ylabel("relative gap (bar: bound by the best dual point)")
+    for ax in figure.axes[1:]:
+        ax.set_ylabel("")
+    figure.suptitle(f"l1 logistic regression, alpha = {ALPHA:g}: how far from the optimum, at most, after so many milliseconds", fontsize="medium")
+    figure.savefig(path)
+    return path

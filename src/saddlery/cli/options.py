@@ -1,0 +1,156 @@
+"""Options that several commands share, and what they stand for. Nothing heavy is imported at the top."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from saddlery.errors import InputError
+from saddlery.registry import LOSSES, PENALTIES, READERS
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from saddlery.data import Data
+
+__all__ = [
+    "add_data_options",
+    "add_objective_options",
+    "add_solver_options",
+    "check_output",
+    "class_weight_of",
+    "known_target",
+    "loss_of",
+    "read",
+    "task_of",
+]
+
+LOSS_OPTIONS = {"smooth_hinge": "gamma", "huber": "delta"}
+
+
+def add_data_options(parser: argparse.ArgumentParser) -> None:
+    """DATA and how to read it."""
+    parser.add_argument("data", metavar="DATA", help="LIBSVM/svmlight text (plain, .gz, .bz2, .xz), .csv or .npz")
+    group = parser.add_argument_group("data")
+    group.add_argument("--target", metavar="NAME", help="target column of a CSV file (default: target, y or label)")
+    group.add_argument("--n-features", type=int, metavar="D", help="number of columns, if the svmlight file does not show all")
+    group.add_argument("--format", metavar="NAME", help=f"{', '.join(READERS.builtin)}; by default told by the suffix")
+
+
+def add_objective_options(parser: argparse.ArgumentParser) -> None:
+    """Loss, penalty, intercept."""
+    group = parser.add_argument_group("objective")
+    group.add_argument(
+        "--task", choices=("auto", "classification", "regression"), default="auto", help="what the targets are (default: auto)"
+    )
+    group.add_argument(
+        "--loss", metavar="NAME", help=f"{', '.join(LOSSES.builtin)} (default: logistic for classes, squared for numbers)"
+    )
+    group.add_argument("--gamma", type=float, metavar="G", help="width of the rounded part of smooth_hinge (default: 1)")
+    group.add_argument("--delta", type=float, metavar="D", help="residual from which huber grows linearly (default: 1)")
+    group.add_argument("--penalty", metavar="NAME", default="l1", help=f"{', '.join(PENALTIES.builtin)} (default: l1)")
+    group.add_argument("--l1-ratio", type=float, metavar="R", default=0.5, help="share of l1 in elasticnet (default: 0.5)")
+    group.add_argument("--no-intercept", action="store_true", help="fit no intercept")
+    group.add_argument(
+        "--class-weight", metavar="W", help="'balanced', or weights of classes as LABEL=WEIGHT,LABEL=WEIGHT (default: none)"
+    )
+
+
+def add_solver_options(parser: argparse.ArgumentParser, tol: float) -> None:
+    """Solver, tolerance, budgets."""
+    group = parser.add_argument_group("solver")
+    group.add_argument("--solver", metavar="NAME", default="auto", help="see 'saddlery solvers' (default: auto)")
+    group.add_argument("--tol", type=float, default=tol, help=f"relative gap to certify (default: {tol:g})")
+    group.add_argument("--max-epochs", type=int, metavar="N", default=1000, help="budget in epochs (default: 1000)")
+    group.add_argument("--max-seconds", type=float, metavar="S", help="budget in seconds (default: none)")
+    group.add_argument("--seed", type=int, default=0, help="seed of solvers that draw (default: 0)")
+
+
+def read(args: Any, target: Any = None, n_features: int | None = None) -> Data:
+    """The data that the options name.
+
+    `target` stands in for an option that was not given. So does `n_features`, where the file alone does not tell the number.
+    """
+    from saddlery.data import format_of, read_data
+
+    format = format_of(args.data) if args.format is None else args.format
+    if args.n_features is None and format != "svmlight":
+        n_features = None
+    return read_data(
+        args.data,
+        target=target if args.target is None else args.target,
+        n_features=args.n_features or n_features,
+        format=args.format,
+    )
+
+
+def known_target(args: Any, file: Any) -> str | None:
+    """The target column that the model was fitted on, if both files are tables with names."""
+    from saddlery.data import format_of
+
+    format = format_of(args.data) if args.format is None else args.format
+    return None if format == "svmlight" else file.content["about"].get("target")
+
+
+def loss_of(args: Any, name: str) -> Any:
+    """The loss: its name, or an instance if it has options."""
+    given = {option: getattr(args, option) for option in LOSS_OPTIONS.values() if getattr(args, option) is not None}
+    own = LOSS_OPTIONS.get(name)
+    wrong = [option for option in given if option != own]
+    if wrong:
+        owner = next(loss for loss, option in LOSS_OPTIONS.items() if option == wrong[0])
+        raise InputError(f"--{wrong[0]} belongs to --loss {owner}, not to {name}")
+    return LOSSES.get(name)(**given) if given else name
+
+
+def task_of(args: Any, y: np.ndarray) -> str:
+    """Whether the targets are classes or numbers: as asked for, by the loss, or by the targets if they leave no doubt."""
+    import numpy as np
+
+    if args.task != "auto":
+        return args.task
+    if args.loss is not None:
+        return "regression" if _is_real(args.loss) and y.dtype.kind in "iuf" else "classification"
+    if y.dtype.kind not in "iuf":
+        return "classification"
+    distinct = np.unique(y)
+    if distinct.size <= 2:
+        return "classification"
+    if np.all(distinct == np.rint(distinct)):
+        raise InputError(f"the targets are {distinct.size} different whole numbers: say --task classification or --task regression")
+    return "regression"
+
+
+def _is_real(loss: str) -> bool:
+    return LOSSES.get(loss)().targets == "real"
+
+
+def class_weight_of(text: str | None, y: np.ndarray) -> Any:
+    """The class weights that an option stands for, with labels of the type that the data have."""
+    if text is None or text == "balanced":
+        return text
+    labels = {str(label): label for label in set(y.tolist())}
+    weights = {}
+    for item in text.split(","):
+        name, equals, weight = item.rpartition("=")
+        try:
+            weights[labels[name.strip()]] = float(weight)
+        except KeyError:
+            what = f"the class {name.strip()!r} is not in the data" if equals else f"{item!r} is not LABEL=WEIGHT"
+            raise InputError(f"--class-weight: {what}; the classes are {', '.join(sorted(labels))}") from None
+        except ValueError:
+            raise InputError(f"--class-weight: the weight {weight!r} of {name.strip()!r} is not a number") from None
+    return weights
+
+
+def check_output(*paths: str | None) -> None:
+    """Refuse places that cannot be written before any work is done for them."""
+    for path in paths:
+        if path is None:
+            continue
+        place = Path(path)
+        if place.is_dir():
+            raise InputError(f"{path} is a directory: give a file name")
+        if not place.resolve().parent.is_dir():
+            raise InputError(f"{path} cannot be written: the directory {place.resolve().parent.name} does not exist")

@@ -1,0 +1,56 @@
+"""``saddlery solvers``: the solvers, their papers and what they need."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from saddlery.cli.exits import DONE
+from saddlery.registry import LOSSES, PENALTIES, SOLVERS
+
+__all__ = ["add_parser", "run"]
+
+
+def add_parser(subparsers: Any) -> None:
+    """Describe the command."""
+    parser = subparsers.add_parser(
+        "solvers",
+        help="list the solvers and what they need",
+        description="List the solvers with their papers and needs; with a loss or a penalty, those that can solve it, best first.",
+    )
+    parser.add_argument("--loss", metavar="NAME", help=", ".join(LOSSES.builtin))
+    parser.add_argument("--penalty", metavar="NAME", help=", ".join(PENALTIES.builtin))
+    parser.add_argument("--intercept", action="store_true", help="with an intercept")
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
+    parser.set_defaults(run=run)
+
+
+def run(args: Any) -> int:
+    """Collect and print."""
+    from saddlery.cli.show import print_json, print_table
+
+    names = SOLVERS.names()
+    chosen = args.loss is not None or args.penalty is not None or args.intercept
+    if chosen:
+        names = _able(args)
+    rows = [{"name": name, "needs": _needs(SOLVERS.get(name).needs), "paper": SOLVERS.get(name).paper} for name in names]
+    if args.json:
+        print_json({"solvers": rows})
+        return DONE
+    title = f"for {args.loss or 'any loss'} with {args.penalty or 'any penalty'}, best first" if chosen else ""
+    print_table(["solver", "needs", "paper"], [list(row.values()) for row in rows], left=3, title=title)
+    return DONE
+
+
+def _able(args: Any) -> list[str]:
+    """Solvers that can solve a small problem of this kind; what is not given is what asks for least."""
+    from saddlery.problems.linear import LinearProblem
+    from saddlery.solvers import available
+
+    loss = LOSSES.get(args.loss or "logistic")()
+    penalty = PENALTIES.get(args.penalty or "elasticnet")(0.1)
+    return available(LinearProblem([[1.0], [-1.0], [0.5]], [1, -1, 1], loss, penalty, fit_intercept=args.intercept))
+
+
+def _needs(needs: Any) -> str:
+    wanted = {"smooth": "smooth loss", "strongly_convex": "l2 part in the penalty", "no_intercept": "no intercept"}
+    return ", ".join(words for name, words in wanted.items() if getattr(needs, name)) or "nothing"

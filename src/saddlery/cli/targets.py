@@ -1,0 +1,50 @@
+"""From the targets of a file to those of the problems: one for numbers or two classes, else one for each class."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from saddlery.errors import InputError
+
+__all__ = ["problems_of", "signed_targets"]
+
+
+def signed_targets(y: np.ndarray, classes: np.ndarray) -> list[np.ndarray]:
+    """-1 and +1 for each of the problems that a classifier with these classes solves.
+
+    Examples
+    --------
+    >>> signed_targets(np.array(["no", "yes"]), np.array(["no", "yes"]))
+    [array([-1.,  1.])]
+    """
+    strange = ~np.isin(y, classes)
+    if strange.any():
+        row = int(np.flatnonzero(strange)[0])
+        raise InputError(
+            f"row {row + 1} has the label {y[row]!s}, which the model does not know: its classes are {_listed(classes)}"
+        )
+    return [np.where(y == label, 1.0, -1.0) for label in (classes[1:] if classes.size == 2 else classes)]
+
+
+def problems_of(model: Any, X: Any, y: np.ndarray) -> list[Any]:
+    """The problems that the model would solve on these data."""
+    from saddlery.estimators.inputs import class_weights
+    from saddlery.estimators.parameters import make_loss, make_penalty
+    from saddlery.matrix import as_matrix
+    from saddlery.problems.linear import LinearProblem
+
+    matrix, penalty = as_matrix(X), make_penalty(model.penalty, model.alpha, model.l1_ratio)
+    if not hasattr(model, "class_weight"):
+        return [LinearProblem(matrix, y, make_loss(model.loss, "regression"), penalty, None, model.fit_intercept)]
+    classes, codes = np.unique(y, return_inverse=True)
+    if classes.size < 2:
+        raise InputError(f"the data hold one class only ({classes[0]!s}): give rows of at least two classes")
+    weights, loss = class_weights(model.class_weight, classes, codes, None), make_loss(model.loss, "classification")
+    return [LinearProblem(matrix, signs, loss, penalty, weights, model.fit_intercept) for signs in signed_targets(y, classes)]
+
+
+def _listed(classes: np.ndarray) -> str:
+    names = [str(label) for label in classes[:20]]
+    return ", ".join(names) + (f" and {classes.size - 20} more" if classes.size > 20 else "")

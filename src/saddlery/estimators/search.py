@@ -1,0 +1,153 @@
+"""Cross-validation over warm-started paths: the search behind the CV estimators.
+
+Each fold has matrices of its own, made once and shared by all outputs and all values of l1_ratio. A job is one path for each
+output on one fold with one l1_ratio; jobs run in threads.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from numbers import Integral
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import check_cv
+from sklearn.utils.parallel import Parallel, delayed
+
+from saddlery.errors import InputError
+from saddlery.estimators.callbacks import FitTask
+from saddlery.estimators.inputs import Rows
+from saddlery.matrix import Matrix
+from saddlery.paths import PathResult, alpha_grid, path
+from saddlery.problems.linear import LinearProblem, loss_sum
+from saddlery.solvers.base import Status
+
+__all__ = ["Data", "Fold", "Search", "make_folds"]
+
+
+class Data(NamedTuple):
+    """The rows that count, for all outputs.
+
+    `targets` has one row for each output: signs of each class against the rest, or the numbers to predict. `y` is what the user
+    gave, `weights` enter the objective (with class weights), `sample_weight` is the user's alone.
+    """
+
+    matrix: Matrix
+    targets: np.ndarray
+    y: np.ndarray
+    weights: np.ndarray | None
+    sample_weight: np.ndarray | None
+    labels: Sequence[str]
+
+
+class Fold(NamedTuple):
+    """One split: indices into the rows that count, and the matrices of both sides."""
+
+    train: np.ndarray
+    test: np.ndarray
+    X_train: Matrix
+    X_test: Matrix
+
+
+def make_folds(data: Data, cv: Any, rows: Rows, classifier: bool) -> list[Fold]:
+    """The folds of `cv`. A splitter never sees rows of weight 0; splits given as indices mean all rows."""
+    given = cv is not None and not isinstance(cv, Integral) and not hasattr(cv, "split")
+    splitter = check_cv(cv, data.y, classifier=classifier)
+    splits = splitter.split(np.zeros((rows.n, 1))) if given else splitter.split(np.zeros((len(data.y), 1)), data.y)
+    folds = []
+    for number, split in enumerate(splits):
+        train, test = (np.asarray(side) for side in split)
+        if given and rows.kept is not None:
+            place = np.full(rows.n, -1)
+            place[rows.kept] = np.arange(rows.kept.size)
+            train, test = (place[side][place[side] >= 0] for side in (train, test))
+        if len(train) == 0 or len(test) == 0:
+            raise InputError(f"fold {number} of cv lacks rows of positive weight to train or to test on: use fewer folds")
+        if classifier:
+            _check_classes(data, train, number)
+        folds.append(Fold(train, test, data.matrix.take_rows(train), data.matrix.take_rows(test)))
+    return folds
+
+
+def _check_classes(data: Data, train: np.ndarray, number: int) -> None:
+    for label, signs in zip(data.labels, data.targets[:, train], strict=True):
+        if signs.min() == signs.max():
+            raise InputError(
+                f"fold {number} of cv has one class only to train on (class {label} against the rest): "
+                "use fewer folds, or give more rows of the rare class"
+            )
+
+
+class Search(NamedTuple):
+    """What a search needs beside data: the objective, how to solve it, and how to score.
+
+    `score` takes the weights (outputs x d) and intercepts of a model, and the fold; None means the negative held-out loss.
+    `options` go to :func:`saddlery.path`.
+    """
+
+    loss: Any
+    fit_intercept: bool
+    options: dict[str, Any]
+    score: Callable[[np.ndarray, np.ndarray, Fold], float] | None
+
+    def problems(self, data: Data, penalty: Any, fold: Fold | None = None) -> list[LinearProblem]:
+        """The problems of all outputs, on all rows or on those a fold trains on."""
+        matrix, rows = (data.matrix, slice(None)) if fold is None else (fold.X_train, fold.train)
+        weights = None if data.weights is None else data.weights[rows]
+        return [LinearProblem(matrix, y[rows], self.loss, penalty, weights, self.fit_intercept) for y in data.targets]
+
+    def grids(self, data: Data, penalties: list[Any], n_alphas: int, alpha_min_ratio: float | None) -> list[np.ndarray]:
+        """Strengths for each penalty, from all rows, so that all folds share them."""
+        return [alpha_grid(self.problems(data, penalty), n_alphas, alpha_min_ratio) for penalty in penalties]
+
+    def run(
+        self, data: Data, folds: list[Fold], penalties: list[Any], grids: list[np.ndarray], n_jobs: int | None, task: FitTask
+    ) -> np.ndarray:
+        """Scores of shape (penalties, strengths, folds)."""
+        jobs = [(i, k) for i in range(len(penalties)) for k in range(len(folds))]
+        answers = Parallel(n_jobs=n_jobs, require="sharedmem")(
+            delayed(self._score_path)(data, folds[k], penalties[i], grids[i], (task, number)) for number, (i, k) in enumerate(jobs)
+        )
+        undone = sum(count for _, count in answers)
+        if undone:
+            total = sum(grid.size for grid in grids) * len(folds) * len(data.targets)
+            warnings.warn(
+                f"{undone} of {total} fits of the cross-validation are not certified to tol={self.options['tol']:g}: "
+                "raise max_epochs or max_seconds, or accept this by a larger tol",
+                ConvergenceWarning,
+                stacklevel=5,
+            )
+        scores = np.array([row for row, _ in answers])
+        return scores.reshape(len(penalties), len(folds), -1).transpose(0, 2, 1)
+
+    def _score_path(
+        self, data: Data, fold: Fold, penalty: Any, alphas: np.ndarray, part: tuple[FitTask, int]
+    ) -> tuple[np.ndarray, int]:
+        """Scores of one fold for all strengths, and how many fits were not certified."""
+        task, number = part
+        step, end = task.part(number, alphas.size * len(data.targets))
+
+        def tell(alpha: float, solution: Any) -> None:
+            if step is not None:
+                step()
+
+        paths = [path(problem, alphas, on_solution=tell, **self.options) for problem in self.problems(data, penalty, fold)]
+        if any(len(result) < alphas.size or result.statuses[-1] is Status.INTERRUPTED for result in paths):
+            raise KeyboardInterrupt  # the loop turns Ctrl-C into a status; half a search has nothing to offer
+        end()
+        undone = sum(status is not Status.CONVERGED for result in paths for status in result.statuses)
+        return self._scores(data, fold, paths), undone
+
+    def _scores(self, data: Data, fold: Fold, paths: list[PathResult]) -> np.ndarray:
+        coefs, intercepts = np.stack([p.coefs for p in paths]), np.stack([p.intercepts for p in paths])
+        if self.score is not None:
+            return np.array([self.score(coefs[:, at], intercepts[:, at], fold) for at in range(coefs.shape[1])])
+        n = len(fold.test)
+        s = np.full(n, 1.0 / n) if data.weights is None else data.weights[fold.test] / data.weights[fold.test].sum()
+        losses = np.zeros(coefs.shape[1])
+        for y, w, b in zip(data.targets[:, fold.test], coefs, intercepts, strict=True):
+            margins = np.asarray(fold.X_test.values @ w.T, dtype=np.float64)
+            losses += [loss_sum(self.loss, y, s, np.ascontiguousarray(margins[:, at]), b[at]) for at in range(w.shape[0])]
+        return -losses

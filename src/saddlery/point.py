@@ -1,0 +1,32 @@
+"""A pair of points, as it travels between problem, solver and loop."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+__all__ = ["Point"]
+
+
+class Point(NamedTuple):
+    """A primal point (w, b) and a dual point, with the products that a solver has at hand.
+
+    For linear problems all are arrays; other problems may use records of arrays, which only they look into.
+
+    Attributes
+    ----------
+    w, b : array, float
+        Primal point.
+    dual : array or None
+        Dual point `a`, feasible or not; None stands for the slopes of the loss at (w, b).
+    Xw, Xta : array or None
+        The products X w (without b) and X'(s a), if they are known.
+    aux : object
+        Room for a further primal variable of problems that have one.
+    """
+
+    w: Any
+    b: float
+    dual: Any
+    Xw: Any = None
+    Xta: Any = None
+    aux: Any = None
