@@ -207,8 +207,10 @@ def verb(name: str, arguments: str, inline: str = "never") -> None:
         raise ValueError(f"the verb {name!r} is registered already")
     _VERBS.add(name)
     scope: dict[str, Any] = {}
-    source = f"def {name}(self, {arguments}):\n    return pick(self, {name!r})\n" if arguments else (
-        f"def {name}(self):\n    return pick(self, {name!r})\n"
+    source = (
+        f"def {name}(self, {arguments}):\n    return pick(self, {name!r})\n"
+        if arguments
+        else (f"def {name}(self):\n    return pick(self, {name!r})\n")
     )
     exec(source, {"pick": _implementation}, scope)  # the names of the arguments are part of the protocol
     overload_method(_Part, name, inline=inline)(scope[name])
@@ -226,7 +228,7 @@ def _implementation(part_type: _Part, name: str) -> Callable[..., Any] | None:
 def _cache_is_writable() -> bool:
     """Whether compiled kernels can be kept; says so once if not."""
     chosen = os.environ.get("NUMBA_CACHE_DIR")
-    for folder in ([chosen] if chosen else [str(Path(__file__).parent), str(Path.home() / ".cache")]):
+    for folder in [chosen] if chosen else [str(Path(__file__).parent), str(Path.home() / ".cache")]:
         probe = Path(folder)
         while not probe.exists() and probe != probe.parent:
             probe = probe.parent
@@ -245,19 +247,19 @@ _KERNELS: list[Any] = []
 
 
 def kernel(function: Callable[..., Any] | None = None, *, fast_sums: bool = False) -> Any:
-    """Compile a hot loop: ``njit`` with disk cache, without the GIL, with NumPy's division.
+    """Compile a hot loop: ``njit`` with disk cache, without the GIL, with NumPy's division and fused multiply-add.
 
     Parameters
     ----------
     function : callable
         The loop.
     fast_sums : bool
-        Allow re-association and fused multiply-add, so that sums use vector units. Never for code that must
+        Allow re-association, so that sums use vector units. Never for code that must
         meet NaN or infinity, and never for error-free transformations.
     """
     if function is None:
         return functools.partial(kernel, fast_sums=fast_sums)
-    fastmath = {"reassoc", "contract", "nsz", "arcp"} if fast_sums else False
+    fastmath = {"reassoc", "contract", "nsz", "arcp"} if fast_sums else {"contract"}
     compiled = numba.njit(cache=_cache_is_writable(), nogil=True, error_model="numpy", fastmath=fastmath)(function)
     _KERNELS.append(compiled)
     return compiled

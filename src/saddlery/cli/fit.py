@@ -125,19 +125,25 @@ def _words(model: Any) -> str:
 def _print_text(args: Any, data: Any, model: Any, seconds: float) -> None:
     import numpy as np
 
+    from saddlery.cli.show import print_facts
+
     n, d = data.X.shape
     worst = model.certificate_
     several = f" (worst of {len(model.certificates_)} classes)" if len(model.certificates_) > 1 else ""
-    print(f"{data.name}: {n} rows, {d} columns; {_words(model)}, alpha = {model.alpha:.6g}")
-    print(f"status        {model.status_}")
-    print(f"solver        {model.solver_}, {model.n_iter_} epochs, {seconds:.2f} s")
-    print(f"objective     {worst.primal:.10g}{several}")
-    print(f"optimum       at least {worst.dual:.10g}")
-    print(f"relative gap  {worst.relative_gap:.3g} (asked for: {args.tol:g})")
-    print(f"non-zeros     {np.count_nonzero(model.coef_)} of {model.coef_.size}")
-    for what, place in (("model", args.output), ("report", args.report)):
-        if place is not None:
-            print(f"{what:<13} {place}")
+    written = [("model", args.output), ("report", args.report)]
+    print_facts(
+        [
+            ("data", f"{data.name}: {n} rows, {d} columns"),
+            ("objective", f"{_words(model)}, alpha = {model.alpha:.6g}"),
+            ("status", str(model.status_)),
+            ("solver", f"{model.solver_}, {model.n_iter_} epochs, {seconds:.2f} s"),
+            ("value", f"{worst.primal:.10g}{several}"),
+            ("optimum", f"at least {worst.dual:.10g}"),
+            ("relative gap", f"{worst.relative_gap:.3g} (asked for: {args.tol:g})"),
+            ("non-zeros", f"{np.count_nonzero(model.coef_)} of {model.coef_.size}"),
+            *[(what, place) for what, place in written if place is not None],
+        ]
+    )
 
 
 def _print_json(args: Any, data: Any, model: Any, seconds: float) -> None:

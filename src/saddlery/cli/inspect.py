@@ -39,27 +39,27 @@ def run(args: Any) -> int:
 def _print_text(file: Any, top: int) -> None:
     import numpy as np
 
-    from saddlery.cli.show import print_table
+    from saddlery.cli.show import print_facts, print_table
 
     content, known = file.content, file.attributes()
     objective = content["objective"]
     parts = [_words(objective["loss"]), _words(objective["penalty"]), "intercept" if objective["fit_intercept"] else "no intercept"]
     rows = [
-        ["estimator", content["estimator"]],
-        ["objective", ", ".join(parts)],
-        ["status", str(known["status_"])],
-        ["certificate", str(known["certificate_"])],
-        ["solver", f"{known['solver_']}, {known['n_iter_']} epochs"],
-        ["fitted on", f"{known['dual_coef_'].shape[0]} rows, {known['n_features_in_']} columns"],
-        ["row weights", "equal" if content["row_weights"] is None else "stored"],
-        ["non-zeros", f"{np.count_nonzero(known['coef_'])} of {known['coef_'].size}"],
-        ["intercept", ", ".join(f"{b:.6g}" for b in np.atleast_1d(known["intercept_"]))],
+        ("estimator", content["estimator"]),
+        ("objective", ", ".join(parts)),
+        ("status", str(known["status_"])),
+        ("certificate", str(known["certificate_"])),
+        ("solver", f"{known['solver_']}, {known['n_iter_']} epochs"),
+        ("fitted on", f"{known['dual_coef_'].shape[0]} rows, {known['n_features_in_']} columns"),
+        ("row weights", "equal" if content["row_weights"] is None else "stored"),
+        ("non-zeros", f"{np.count_nonzero(known['coef_'])} of {known['coef_'].size}"),
+        ("intercept", ", ".join(f"{b:.6g}" for b in np.atleast_1d(known["intercept_"]))),
     ]
     if "classes_" in known:
-        rows.insert(2, ["classes", ", ".join(map(str, known["classes_"].tolist()))])
-    rows += [[name, str(value)] for name, value in content["about"].items() if value is not None]
-    rows.append(["written by", ", ".join(f"{name} {number}" for name, number in content["versions"].items())])
-    print_table(["", ""], rows, left=2)
+        rows.insert(2, ("classes", ", ".join(map(str, known["classes_"].tolist()))))
+    rows += [(name, str(value)) for name, value in content["about"].items() if value is not None]
+    rows.append(("written by", ", ".join(f"{name} {number}" for name, number in content["versions"].items())))
+    print_facts(rows)
     largest = _largest(file, top)
     if largest:
         several = any("class" in item for item in largest)
@@ -82,7 +82,7 @@ def _largest(file: Any, top: int) -> list[dict[str, Any]]:
     order = np.argsort(-np.abs(coefs), axis=None, kind="stable")[: min(max(top, 0), np.count_nonzero(coefs))]
     out = []
     for k, j in zip(*np.unravel_index(order, coefs.shape), strict=True):
-        item = {"feature": f"x{j + 1}" if names is None else str(names[j])}
+        item = {"feature": f"x{j}" if names is None else str(names[j])}
         if coefs.shape[0] > 1:
             item["class"] = str(known["classes_"][k])
         out.append({**item, "coefficient": float(coefs[k, j])})

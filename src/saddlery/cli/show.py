@@ -8,7 +8,14 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["print_json", "print_table"]
+__all__ = ["print_facts", "print_json", "print_table"]
+
+
+def print_facts(facts: Sequence[tuple[str, str]]) -> None:
+    """Print one line for each fact, its name in front."""
+    width = max(len(name) for name, _ in facts)
+    for name, value in facts:
+        print(f"{name:<{width}}  {value}")
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1, title: str = "") -> None:

@@ -101,7 +101,7 @@ class LinearModel(CertificateCard, CallbackSupportMixin, BaseEstimator):
     def _live_table(self, title: str) -> Any:
         if not self.verbose:
             return nullcontext(None)
-        from saddlery.report.live import LiveTable  # noqa: PLC0415  (only those who watch pay for it)
+        from saddlery.report.live import LiveTable  # only those who watch pay for it
 
         return LiveTable(title, tol=self.tol)
 

@@ -112,7 +112,9 @@ class BaseLinearClassifier(ClassifierMixin, LinearModel):
         logs = -np.logaddexp(0.0, -margins)
         return logs - np.logaddexp.reduce(logs, axis=1, keepdims=True)
 
-    def _check_data(self, X: Any, y: Any, sample_weight: Any, accept_sparse: Any = ("csr", "csc")) -> tuple[Matrix, Rows, np.ndarray]:
+    def _check_data(
+        self, X: Any, y: Any, sample_weight: Any, accept_sparse: Any = ("csr", "csc")
+    ) -> tuple[Matrix, Rows, np.ndarray]:
         """The matrix and the targets of all rows that count, and which these are; sets `classes_`.
 
         There is one row of targets for two classes, else one for each class against the rest.

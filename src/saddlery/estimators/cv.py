@@ -49,12 +49,12 @@ class _SearchCV(LinearModel):
         kind = "classification" if isinstance(template, LinearClassifier) else "regression"
         options = {name: getattr(self, name) for name in ("solver", "tol", "max_epochs", "max_seconds")}
         options["random_state"] = draw_seeds(self.random_state, 1)[0]
+        folds = make_folds(data, self.cv, rows, kind == "classification")
         search = Search(make_loss(self.loss, kind), self.fit_intercept, options, self._scorer(template, data))
         if self.alphas is None:
             grids = search.grids(data, penalties, self.n_alphas, self.alpha_min_ratio)
         else:
             grids = [check_alphas(self.alphas)] * len(penalties)
-        folds = make_folds(data, self.cv, rows, kind == "classification")
         kinds = [f", l1_ratio {penalty.l1_ratio:g}" if len(penalties) > 1 else "" for penalty in penalties]
         task = FitTask(self, *given, [f"fold {k}{name}" for name in kinds for k in range(len(folds))])
         best = self._choose(search.run(data, folds, penalties, grids, self.n_jobs, task), penalties, grids)

@@ -107,7 +107,7 @@ class LinearRegressor(BaseLinearRegressor):
     >>> X, y = load_diabetes(return_X_y=True)
     >>> model = sd.LinearRegressor(alpha=1.0, tol=1e-6).fit(X, y)
     >>> int((model.coef_ != 0).sum()), model.certificate_.relative_gap <= 1e-6
-    (2, True)
+    (3, True)
     """
 
     def __init__(

@@ -33,7 +33,7 @@ class Huber(NamedTuple):
     def check(self) -> None:
         """Refuse parameters that make no loss."""
         if not 0.0 < self.delta < math.inf:
-            raise InputError(f"delta must be a positive number, not {self.delta!r}: it is the residual from which the loss grows linearly")
+            raise InputError(f"delta must be a positive number, not {self.delta!r}: beyond it the loss grows linearly")
 
     @property
     def smoothness(self) -> float:

@@ -61,9 +61,11 @@ class Matrix:
     @cached_property
     def col_counts(self) -> np.ndarray:
         """Number of stored entries of every column."""
-        if self.is_sparse:
-            return np.bincount(self.values.indices, minlength=self.shape[1]) if self.values.format == "csr" else np.diff(self.csc.indptr)
-        return np.full(self.shape[1], self.shape[0])
+        if not self.is_sparse:
+            return np.full(self.shape[1], self.shape[0])
+        if self.values.format == "csr":
+            return np.bincount(self.values.indices, minlength=self.shape[1])
+        return np.diff(self.values.indptr)
 
     def _has(self, stack: str) -> bool:
         """Whether a stack is there already or costs nothing to make."""

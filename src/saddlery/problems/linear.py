@@ -24,13 +24,12 @@ EPS = float(np.finfo(float).eps)
 # --------------------------------------------------------------------------- kernels
 
 
-@kernel
+@kernel(fast_sums=True)
 def loss_sum(loss, y, s, z, b):
     """sum_i s_i l(y_i, z_i + b)."""
     total = 0.0
     for i in range(y.shape[0]):
-        if s[i] > 0.0:
-            total += s[i] * loss.value(y[i], z[i] + b)
+        total += s[i] * loss.value(y[i], z[i] + b)
     return total
 
 
@@ -71,16 +70,15 @@ def clip_to_domain(loss, y, a, out):
     return moved
 
 
-@kernel
+@kernel(fast_sums=True)
 def total_slope(loss, y, s, z, b):
     """Slope, curvature and sum of absolute slopes of b -> sum_i s_i l(y_i, z_i + b)."""
     slope, curvature, size = 0.0, 0.0, 0.0
     for i in range(y.shape[0]):
-        if s[i] > 0.0:
-            term = s[i] * loss.slope(y[i], z[i] + b)
-            slope += term
-            size += abs(term)
-            curvature += s[i] * loss.curvature(y[i], z[i] + b)
+        term = s[i] * loss.slope(y[i], z[i] + b)
+        slope += term
+        size += abs(term)
+        curvature += s[i] * loss.curvature(y[i], z[i] + b)
     return slope, curvature, size
 
 

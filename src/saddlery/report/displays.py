@@ -23,7 +23,7 @@ def _axes(ax: Any) -> Any:
     if ax is not None:
         return ax
     try:
-        import matplotlib.pyplot as plt  # noqa: PLC0415  (an extra, and slow to import)
+        import matplotlib.pyplot as plt
     except ImportError as error:
         raise ImportError("pictures need matplotlib, which is an extra: pip install 'saddlery[plot]'") from error
     return plt.subplots(layout="constrained")[1]

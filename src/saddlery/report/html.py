@@ -105,7 +105,7 @@ def write_report(
         Markup("</main>"),
         element("footer", "The gap is primal minus dual; both are computed from the data alone, so anyone can recompute them."),
     )
-    return _write_atomically(Path(path), _page(title, body))
+    return _write(Path(path), _page(title, body))
 
 
 def _page(title: str, body: Markup) -> str:
@@ -122,16 +122,12 @@ def _page(title: str, body: Markup) -> str:
     return f'<!doctype html>\n<html lang="en">\n<head>\n{head}\n</head>\n<body>\n{body}</body>\n</html>\n'
 
 
-def _write_atomically(path: Path, text: str) -> Path:
-    """Write beside the target and rename, so that a reader never sees half a page."""
+def _write(path: Path, text: str) -> Path:
+    from saddlery.model_file import write_atomically
+
     if path.is_dir() or not path.parent.is_dir():
         raise InputError(f"cannot write the report to {path}: give a file name in a directory that exists")
-    draft = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        draft.write_text(text, encoding="utf-8")
-        os.replace(draft, path)
-    finally:
-        draft.unlink(missing_ok=True)
+    write_atomically(path, text.encode())
     return path
 
 

@@ -90,8 +90,8 @@ class LiveTable:
 
     def __enter__(self) -> LiveTable:
         if self.file.isatty():
-            from rich.console import Console  # noqa: PLC0415  (only a terminal needs it)
-            from rich.live import Live  # noqa: PLC0415
+            from rich.console import Console
+            from rich.live import Live
 
             self._console = Console(file=self.file)
             self._live = Live(console=self._console, get_renderable=self._table, refresh_per_second=8, redirect_stdout=False)
@@ -137,9 +137,9 @@ class LiveTable:
     # -- the table on a terminal
 
     def _table(self) -> Table:
-        from rich.box import SIMPLE_HEAD  # noqa: PLC0415
-        from rich.table import Table  # noqa: PLC0415
-        from rich.text import Text  # noqa: PLC0415
+        from rich.box import SIMPLE_HEAD
+        from rich.table import Table
+        from rich.text import Text
 
         with self._lock:
             several = len(self._records) > 1

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import enum
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -48,7 +50,7 @@ class Record(NamedTuple):
     gap: float
     relative_gap: float
     nonzeros: int
-    counts: dict[str, float] = {}
+    counts: Mapping[str, float] = MappingProxyType({})
 
 
 class Trace(list[Record]):

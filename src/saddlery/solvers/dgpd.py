@@ -1,10 +1,10 @@
 """Doubly greedy primal-dual coordinate descent (DGPD), Algorithm 1 of Lei, Yen, Wu, Dhillon & Ravikumar (ICML 2017).
 
-Each step moves the one weight and the one dual number that promise most; it costs O(n + d) beside one row and one column, so this is
-a reference: ``dgpd_active`` and ``active_sdca`` are the ways to use the idea. Corrections to the paper are listed in docs/errata.md.
+Each step moves the one weight and the one dual number that promise most; it costs O(n + d) beside one row and one column,
+so this is a reference: ``dgpd_active`` and ``active_sdca`` are the ways to use the idea. docs/errata.md lists the corrections.
 
-    j = argmin_k  u_k (wbar_k - w_k) + g_k(wbar_k) - g_k(w_k),    wbar = map(-u);   w_j = wbar_j,  Xw += dw_j x^j             (5), (6)
-    i = argmax_k  s_k |move of a_k|;                              a_i = prox of tau_i l* at a_i + tau_i z_i,  u += s_i da_i x_i    (7), (8)
+    wbar = map(-u),  j = argmin_k u_k (wbar_k - w_k) + g_k(wbar_k) - g_k(w_k),  w_j = wbar_j,  Xw += dw_j x^j         (5), (6)
+    i = argmax_k s_k |move of a_k|,  a_i = prox of tau_i l* at a_i + tau_i z_i,  u += s_i da_i x_i                    (7), (8)
 
 =========  ===============================  ===============================================================
 here       meaning                          letters of the paper
@@ -14,11 +14,12 @@ a, u       dual point and X'(s a)           y, z / n
 tau_i      mu rho / (s_i R^2)               eta / n with eta = n^2 mu rho / R^2
 =========  ===============================  ===============================================================
 
-The step of the paper's theorem is n^2 mu / R^2 divided by 2.5 times the number of weights that differ from wbar, and unusably small; that
-number stands for how little one column gains of what all would gain. rho is that share itself, so the step is SDCA's when one column is all.
+The step of the paper's theorem is n^2 mu / R^2 over 2.5 times the number of weights that differ from wbar, and unusably small;
+that number stands for how little one column gains of what all would gain. rho is that share itself, so the step is SDCA's when
+one column is all.
 
-Rows are chosen by the move that they would really make: the derivative that is printed is infinite for the logistic loss at the start, and
-elsewhere picks rows that sit at a bound and cannot move.
+Rows are chosen by the move that they would really make: the derivative that is printed is infinite for the logistic loss at the
+start, and elsewhere picks rows that sit at a bound and cannot move.
 """
 
 from __future__ import annotations
@@ -114,9 +115,7 @@ class DGPD(Solver):
 
     def step(self, problem: Any, state: _State) -> None:
         top = float(problem.matrix.row_square_norms.max()) or 1.0
-        taus = np.divide(
-            problem.penalty.strong_convexity / top, problem.s, out=np.ones(problem.n), where=problem.s > 0.0
-        )
+        taus = np.divide(problem.penalty.strong_convexity / top, problem.s, out=np.ones(problem.n), where=problem.s > 0.0)
         state.accesses += greedy_steps(
             problem.loss, problem.penalty, problem.matrix.rows, problem.matrix.cols, problem.y, problem.s,
             taus, self.steps or problem.n, state.w, state.Xw, state.a, state.u,

@@ -1,14 +1,14 @@
 """DGPD with active sets, Algorithm 2 of Lei, Yen, Wu, Dhillon & Ravikumar (ICML 2017), corrected.
 
-A search adds the columns with the largest |wbar_j| (10) and the rows with the largest moves (12) to the active sets and drops those at zero;
-then a few rounds update all active weights at once (11) and all active dual numbers at once (13) on a compact copy.
+A search adds the columns with the largest |wbar_j| (10) and the rows with the largest moves (12) to the active sets and drops
+those at zero; then a few rounds update all active weights at once (11) and all active dual numbers at once (13) on a compact copy.
 
 Read literally, (13) moves all a_i from the same w: that is proximal gradient ascent on the restricted dual, safe for
 
     tau <= mu / sigma_max(diag(s)^(1/2) X[A_y, A_x])^2          (the paper's eta is n tau)
 
-The largest singular value comes from the power method; tau is halved when the restricted dual falls and grows by a fifth when it rises.
-`grow=1` adds one row and one column a search, as printed; the default doubles the sets, which the notes found 8 times faster.
+The largest singular value comes from the power method; tau is halved when the restricted dual falls and grows by a fifth when it
+rises. `grow=1` adds one row and one column a search, as printed; the default doubles the sets.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ import numpy as np
 from saddlery.matrix import Matrix
 from saddlery.matrix.vectors import combine
 from saddlery.parts import kernel
+from saddlery.point import Point
 from saddlery.problems.linear import conjugate_sum
 from saddlery.solvers.active_sdca import _block
-from saddlery.point import Point
 from saddlery.solvers.base import Needs, Solver, State
 from saddlery.solvers.sdca import starting_dual
 

@@ -168,6 +168,4 @@ def solve(
     if status is not Status.CONVERGED:
         best.confirm()
     passes = state.accesses / max(problem.matrix.nnz, 1) if state is not None else 0.0
-    return Solution(
-        best.w, best.b, best.a, best.certificate(), trace, status, method.name, epoch, clock() - began, passes, state
-    )
+    return Solution(best.w, best.b, best.a, best.certificate(), trace, status, method.name, epoch, clock() - began, passes, state)

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from saddlery.parts import kernel
-from saddlery.problems.linear import best_intercept
 from saddlery.point import Point
+from saddlery.problems.linear import best_intercept
 from saddlery.solvers.base import Needs, Solver, State
 from saddlery.solvers.prox_newton import column_curvatures
 

@@ -33,8 +33,8 @@ import scipy.linalg
 from saddlery.matrix import dense_stack, sparse_stack
 from saddlery.matrix.vectors import combine, dots
 from saddlery.parts import kernel
-from saddlery.problems.linear import best_intercept
 from saddlery.point import Point
+from saddlery.problems.linear import best_intercept
 from saddlery.solvers.base import Needs, Solver, State
 
 __all__ = ["ProxNewton"]
@@ -48,7 +48,7 @@ MODEL_DUAL = 0.03  # relative gap below which the dual point of the model is tri
 # --------------------------------------------------------------------------- kernels
 
 
-@kernel
+@kernel(fast_sums=True)
 def local_model(loss, y, s, Xw, b, a, r, h):
     """a = l'(z), r = s a, h = s l''(z) at z = Xw + b; returns sum_i s_i l(z_i)."""
     total = 0.0
@@ -57,8 +57,7 @@ def local_model(loss, y, s, Xw, b, a, r, h):
         a[i] = loss.slope(y[i], z)
         r[i] = s[i] * a[i]
         h[i] = s[i] * loss.curvature(y[i], z)
-        if s[i] > 0.0:
-            total += s[i] * loss.value(y[i], z)
+        total += s[i] * loss.value(y[i], z)
     return total
 
 
@@ -152,7 +151,7 @@ class _Block:
         self.array = np.zeros((0, 0))
         if not matrix.is_sparse:
             self.array = matrix.values.T if len(W) == problem.d else matrix.values.T[W]
-            self.stack = dense_stack(self.array) if not gram else None
+            self.stack: Any = None if gram else dense_stack(self.array)
         elif len(W) == problem.d:
             self.stack = matrix.rows if self.by_rows else matrix.cols
         else:
@@ -230,7 +229,7 @@ class _State(State):
         self.a, self.r, self.h = np.empty(problem.n), np.empty(problem.n), np.empty(problem.n)
         self.trial = np.empty((3, problem.n))
         self.value = 0.0
-        self.gradient: np.ndarray | None = None
+        self.gradient: Any = None
         self.model_dual: np.ndarray | None = None
         self.model_Xta: np.ndarray | None = None
         self.block: _Block | None = None
@@ -286,7 +285,9 @@ class ProxNewton(Solver):
             if primal - small.dual_point(state.a, state.gradient).value <= EARLY * small.scale:
                 break
             self.step(small, state)
-        return state.w, best_intercept(problem.loss, problem.y, problem.s, problem.margins(state.w), state.b) if problem.fit_intercept else 0.0
+        if not problem.fit_intercept:
+            return state.w, 0.0
+        return state.w, best_intercept(problem.loss, problem.y, problem.s, problem.margins(state.w), state.b)
 
     def point(self, problem: Any, state: _State) -> Point:
         if state.model_dual is not None:
@@ -404,7 +405,9 @@ class ProxNewton(Solver):
             state.floor = max(1e-9, 0.1 * state.floor)
         return a + weights * (along + shift)
 
-    def _solve_gram(self, problem: Any, state: _State, block: _Block, origin: Any, gradient: Any, h: Any, violation: float) -> np.ndarray:
+    def _solve_gram(
+        self, problem: Any, state: _State, block: _Block, origin: Any, gradient: Any, h: Any, violation: float
+    ) -> np.ndarray:
         """Coordinate descent on the Gram matrix, with exact solves on the support between rounds of it."""
         free = int(problem.fit_intercept)
         block.update_gram(h, loosely=True)

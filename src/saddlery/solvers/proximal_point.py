@@ -1,6 +1,6 @@
 """Proximal point outer loop around active SDCA: hinge with pure l1, and hinge with an intercept, which others refuse.
 
-Dual coordinate ascent needs a strongly convex penalty and no free intercept. Each outer step provides both: around a centre (c, c_b)
+Dual coordinate ascent needs a strongly convex penalty and no free intercept. An outer step provides both: around a centre (c, c_b)
 
     min_{w,b}  P(w, b) + ||w - c||^2 / (2 sigma) + (b - c_b)^2 / (2 sigma)
 
@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from saddlery.parts import part
-from saddlery.solvers.active_sdca import DualSearch
 from saddlery.point import Point
+from saddlery.solvers.active_sdca import DualSearch
 from saddlery.solvers.base import Needs, Solver, State
 from saddlery.solvers.sdca import starting_dual
 

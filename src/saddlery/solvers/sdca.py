@@ -1,7 +1,7 @@
 """Proximal stochastic dual coordinate ascent (SDCA): the baseline "DualRCD" of the doubly-greedy paper.
 
 With v = -X'(s a) and w = argmax_w v.w - g(w), one step takes a row i, forms z_i = x_i.w on the fly and maximises a quadratic
-lower bound of the dual in a_i alone, which is a prox of l* with step tau_i = mu / (s_i ||x_i||^2). No step size is tuned and D never falls.
+lower bound of the dual in a_i alone: a prox of l* with step tau_i = mu / (s_i ||x_i||^2). No step is tuned and D never falls.
 
 =========  ===================================  =================================
 here       meaning                              letters of the paper

@@ -6,8 +6,8 @@ Sample a row i uniformly; with u = X'(s a) and the extrapolated point xt:
     w'   = prox of tau g at w - tau (u + n s_i (a_i' - a_i) x_i),          note the factor n: the sampled row stands for all
     u   += s_i (a_i' - a_i) x_i,     xt = w' + theta (w' - w)
 
-tau = sqrt(gamma / (n mu)) / (2R), sigma = sqrt(n mu / gamma) / (2R), theta = 1 - 1 / (n + 2R sqrt(n / (mu gamma))), with R the largest
-row norm and 1 / gamma the smoothness of n s_i l. Each step costs O(d): dense, as printed.
+tau = sqrt(gamma / (n mu)) / (2R), sigma = sqrt(n mu / gamma) / (2R), theta = 1 - 1 / (n + 2R sqrt(n / (mu gamma))), with R the
+largest row norm and 1 / gamma the smoothness of n s_i l. Each step costs O(d): dense, as printed.
 """
 
 from __future__ import annotations
