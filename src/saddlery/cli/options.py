@@ -115,11 +115,11 @@ def task_of(args: Any, y: np.ndarray) -> str:
     if y.dtype.kind not in "iuf":
         return "classification"
     distinct = np.unique(y)
+    if not np.all(distinct == np.rint(distinct)):
+        return "regression"
     if distinct.size <= 2:
         return "classification"
-    if np.all(distinct == np.rint(distinct)):
-        raise InputError(f"the targets are {distinct.size} different whole numbers: say --task classification or --task regression")
-    return "regression"
+    raise InputError(f"the targets are {distinct.size} different whole numbers: say --task classification or --task regression")
 
 
 def _is_real(loss: str) -> bool:

@@ -66,6 +66,10 @@ class Logistic(NamedTuple):
         return 0.25
 
     @property
+    def curvature_is_smooth(self) -> bool:
+        return True
+
+    @property
     def targets(self) -> str:
         return "signs"
 

@@ -25,6 +25,10 @@ class Squared(NamedTuple):
         return 1.0
 
     @property
+    def curvature_is_smooth(self) -> bool:
+        return True
+
+    @property
     def targets(self) -> str:
         return "real"
 

@@ -266,7 +266,7 @@ class ProxNewton(Solver):
             w, b = self._sampled(problem, rng)
         state = _State(problem, w, b)
         # Where curvature jumps between 0 and 1 a floor keeps steps finite; smooth curvature only needs to stay positive.
-        state.floor = 1e-9 if _has_smooth_curvature(problem.loss) else 1e-3
+        state.floor = 1e-9 if getattr(problem.loss, "curvature_is_smooth", False) else 1e-3
         self._move_to(problem, state, state.Xw, state.b)
         self._gradient(problem, state)
         return state
@@ -415,8 +415,9 @@ class ProxNewton(Solver):
         q = np.append(gradient, state.r.sum()) if free else gradient.copy()
         u, tol = origin.copy(), 1e-3 * violation
         start = q.copy()
+        epochs = max(10, 3000 // len(u))  # a small model is cheaper to sweep than to factorise
         for _ in range(100):
-            if gram_descent(problem.penalty, block.gram, u, q, free, tol, 10) <= tol:
+            if gram_descent(problem.penalty, block.gram, u, q, free, tol, epochs) <= tol:
                 break
             if self._face_step(problem, block.gram, u, q, free):
                 q = start + block.gram @ (u - origin)
@@ -503,10 +504,3 @@ class ProxNewton(Solver):
         b = best_intercept(problem.loss, problem.y, problem.s, state.Xw, state.b)
         if b != state.b:
             self._move_to(problem, state, state.Xw, b)
-
-
-def _has_smooth_curvature(loss: Any) -> bool:
-    """Whether l'' is continuous: probed on a grid, because a user's loss may be anything."""
-    y = 1.0
-    grid = [loss.curvature(y, z) for z in np.linspace(-30.0, 30.0, 241)]
-    return min(grid) > 0.0
