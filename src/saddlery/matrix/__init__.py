@@ -74,10 +74,15 @@ class Matrix:
         natural = "rows" if (self.values.format == "csr" if self.is_sparse else self.values.flags.c_contiguous) else "cols"
         return stack == natural
 
+    @property
+    def _blas(self) -> bool:
+        """Whether NumPy multiplies at once; float32 it would first copy as float64, so our loops serve there."""
+        return not self.is_sparse and self.values.dtype == np.float64
+
     def matvec(self, w: np.ndarray) -> np.ndarray:
         """X w, in float64."""
-        if not self.is_sparse:
-            return np.asarray(self.values @ w, dtype=np.float64)
+        if self._blas:
+            return self.values @ w
         out = np.zeros(self.shape[0])
         support = np.count_nonzero(w)
         if self._has("cols") and (support < self.shape[1] // 4 or not self._has("rows")):
@@ -88,8 +93,8 @@ class Matrix:
 
     def rmatvec(self, a: np.ndarray) -> np.ndarray:
         """X' a, in float64."""
-        if not self.is_sparse:
-            return np.asarray(self.values.T @ a, dtype=np.float64)
+        if self._blas:
+            return self.values.T @ a
         out = np.zeros(self.shape[1])
         if self._has("rows"):
             combine(self.rows, a, out)

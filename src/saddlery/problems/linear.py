@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
 from saddlery.certificate import Certificate
 from saddlery.errors import InputError
@@ -19,6 +20,7 @@ from saddlery.registry import LOSSES
 __all__ = ["DualPoint", "LinearProblem"]
 
 EPS = float(np.finfo(float).eps)
+SHARED_PRODUCTS = 20_000_000  # numbers: above, the products of all classes would take more memory than they are worth
 
 
 # --------------------------------------------------------------------------- kernels
@@ -167,6 +169,43 @@ class LinearProblem:
         intercept = ", intercept" if self.fit_intercept else ""
         return f"LinearProblem({self.matrix!r}, {self.loss!r}, {self.penalty!r}{intercept})"
 
+    @classmethod
+    def one_vs_rest(
+        cls, X: Any, codes: np.ndarray, loss: Any, penalty: Any, sample_weight: Any = None, fit_intercept: bool = False
+    ) -> list[LinearProblem]:
+        """One problem for each class against the rest, over the same matrix.
+
+        The products of X with the indicators of all classes are computed in one pass and shared: they give the first gradient
+        of every class, and the repair of its dual points.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or Matrix of shape (n, d)
+            Data.
+        codes : array of int of shape (n,)
+            The class of each row, from 0.
+        loss, penalty, sample_weight, fit_intercept
+            As for the problem itself.
+
+        Examples
+        --------
+        >>> import numpy as np, saddlery as sd
+        >>> problems = LinearProblem.one_vs_rest(np.eye(3), np.array([0, 1, 2]), "logistic", sd.penalties.L1(0.1))
+        >>> [problem.y.tolist() for problem in problems]
+        [[1.0, -1.0, -1.0], [-1.0, 1.0, -1.0], [-1.0, -1.0, 1.0]]
+        """
+        matrix, count = as_matrix(X), int(codes.max()) + 1
+        problems = [cls(matrix, np.where(codes == k, 1.0, -1.0), loss, penalty, sample_weight, fit_intercept) for k in range(count)]
+        if count * matrix.shape[1] <= SHARED_PRODUCTS:
+            weights = sp.csr_array((problems[0].s, (codes, np.arange(len(codes)))), shape=(count, len(codes)))
+            products = np.asarray(
+                (weights @ matrix.values).toarray() if matrix.is_sparse else weights @ matrix.values, dtype=np.float64
+            )
+            total = products.sum(axis=0)
+            for problem, product in zip(problems, products, strict=True):
+                problem.__dict__["_class_products"] = (product, total - product)
+        return problems
+
     def with_penalty(self, penalty: Any) -> LinearProblem:
         """The same data and loss with another penalty; nothing is copied."""
         if hasattr(penalty, "check"):
@@ -178,7 +217,7 @@ class LinearProblem:
     def take_rows(self, index: np.ndarray) -> LinearProblem:
         """The problem on some of its rows, weights rescaled to sum to one."""
         other = copy.copy(self)
-        for name in ("constant", "scale", "_class_products", "_dual_room"):
+        for name in ("constant", "scale", "constant_gradient", "_class_products", "_dual_room"):
             other.__dict__.pop(name, None)
         other.matrix = self.matrix.take_rows(index)
         other.n = other.matrix.shape[0]
@@ -215,8 +254,7 @@ class LinearProblem:
         share = self.penalty.threshold / self.penalty.alpha
         if share == 0.0:
             return math.inf
-        gradient = self.matrix.rmatvec(self.s * self.slopes(np.zeros(self.n), self.constant))
-        return float(np.max(np.abs(gradient)) / share)
+        return float(np.max(np.abs(self.constant_gradient)) / share)
 
     # -- primal and dual values
 
@@ -257,23 +295,32 @@ class LinearProblem:
         excess = float(self.s @ a)
         if abs(excess) <= 4 * EPS * float(self.s @ np.abs(a)):
             return a, Xta
+        positive, negative = self._class_products
         if self.loss.targets == "signs":
-            side, direction = (0, -1.0) if excess > 0.0 else (1, 1.0)
-            members, product = self._class_products[side]
+            direction, product = (-1.0, positive) if excess > 0.0 else (1.0, negative)
+            members = (self.y * direction < 0.0).astype(np.float64)
             share = abs(excess) / (abs(excess) + float(self.s @ members))
             return (1.0 - share) * a + share * direction * members, (1.0 - share) * Xta + share * direction * product
-        products = self._class_products[0][1] + self._class_products[1][1]
+        product = positive + negative
         level = self._dual_room[0 if excess > 0.0 else 1]
         if math.isinf(level):
-            return a - excess, Xta - excess * products
+            return a - excess, Xta - excess * product
         share = abs(excess) / (abs(excess) + abs(level)) if level != 0.0 else 1.0
-        return (1.0 - share) * a + share * level, (1.0 - share) * Xta + share * level * products
+        return (1.0 - share) * a + share * level, (1.0 - share) * Xta + share * level * product
 
     @cached_property
-    def _class_products(self) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
-        """For the rows with y > 0 and for the others: their indicator and X'(s indicator)."""
-        positive = (self.y > 0.0).astype(np.float64)
-        return tuple((members, self.matrix.rmatvec(self.s * members)) for members in (positive, 1.0 - positive))
+    def _class_products(self) -> tuple[np.ndarray, np.ndarray]:
+        """X'(s e) for the indicators e of the rows with y > 0 and of the others."""
+        positive = self.y > 0.0
+        return self.matrix.rmatvec(self.s * positive), self.matrix.rmatvec(self.s * ~positive)
+
+    @cached_property
+    def constant_gradient(self) -> np.ndarray:
+        """X'(s l') at the best constant model: of a class, all slopes are the same there."""
+        if self.loss.targets != "signs":
+            return self.matrix.rmatvec(self.s * self.slopes(np.zeros(self.n), self.constant))
+        positive, negative = self._class_products
+        return self.loss.slope(1.0, self.constant) * positive + self.loss.slope(-1.0, self.constant) * negative
 
     @cached_property
     def _dual_room(self) -> tuple[float, float]:

@@ -151,6 +151,8 @@ class _Block:
         self.array = np.zeros((0, 0))
         if not matrix.is_sparse:
             self.array = matrix.values.T if len(W) == problem.d else matrix.values.T[W]
+            if gram:
+                self.array = self.array.astype(np.float64, copy=False)
             self.stack: Any = None if gram else dense_stack(self.array)
         elif len(W) == problem.d:
             self.stack = matrix.rows if self.by_rows else matrix.cols
@@ -164,7 +166,7 @@ class _Block:
 
     def product(self, u: np.ndarray) -> np.ndarray:
         """X_W u."""
-        if not self.sparse:
+        if self.stack is None:
             return u @ self.array
         out = np.zeros(self.n)
         (dots if self.by_rows else combine)(self.stack, u, out)
@@ -172,7 +174,7 @@ class _Block:
 
     def transposed(self, r: np.ndarray) -> np.ndarray:
         """X_W' r."""
-        if not self.sparse:
+        if self.stack is None:
             return self.array @ r
         out = np.zeros(len(self.W))
         (combine if self.by_rows else dots)(self.stack, r, out)
@@ -268,7 +270,10 @@ class ProxNewton(Solver):
         # Where curvature jumps between 0 and 1 a floor keeps steps finite; smooth curvature only needs to stay positive.
         state.floor = 1e-9 if getattr(problem.loss, "curvature_is_smooth", False) else 1e-3
         self._move_to(problem, state, state.Xw, state.b)
-        self._gradient(problem, state)
+        if start is None and not w.any():
+            state.gradient = problem.constant_gradient
+        else:
+            self._gradient(problem, state)
         return state
 
     def _sampled(self, problem: Any, rng: np.random.Generator) -> tuple[np.ndarray, float]:
