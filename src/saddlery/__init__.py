@@ -36,7 +36,33 @@ _PLACES = {
 }
 _MODULES = ("losses", "penalties", "solvers")
 
-__all__ = [*_PLACES, *_MODULES, "__version__"]
+__all__ = [
+    "Certificate",
+    "ConvergenceDisplay",
+    "InputError",
+    "LinearClassifier",
+    "LinearClassifierCV",
+    "LinearProblem",
+    "LinearRegressor",
+    "LinearRegressorCV",
+    "PathDisplay",
+    "PathResult",
+    "RandomBinning",
+    "Solution",
+    "Status",
+    "UnsupportedError",
+    "__version__",
+    "audit",
+    "certify",
+    "load",
+    "losses",
+    "path",
+    "penalties",
+    "read_data",
+    "save",
+    "solve",
+    "solvers",
+]
 
 
 def __getattr__(name: str) -> Any:
@@ -51,7 +77,7 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # what type checkers and editors see
     from saddlery import losses, penalties, solvers
     from saddlery.certificate import Certificate, certify
     from saddlery.data import read_data

@@ -25,7 +25,7 @@ from saddlery.errors import InputError
 from saddlery.model_codec import Decoder, Encoder, part_fields
 from saddlery.registry import LOSSES, PENALTIES
 
-__all__ = ["ModelFile", "load", "read_model", "save", "write_atomically"]
+__all__ = ["ModelFile", "load", "read_model", "restore", "save", "write_atomically"]
 
 FORMAT = 1
 ESTIMATORS = ("LinearClassifier", "LinearRegressor", "LinearClassifierCV", "LinearRegressorCV")
@@ -36,16 +36,20 @@ WEIGHTS = "_row_weights"
 class ModelFile(NamedTuple):
     """What a file holds, checked but not yet made an estimator: JSON content and arrays."""
 
+    path: Path
     content: dict[str, Any]
     arrays: dict[str, np.ndarray]
 
     def attribute(self, name: str) -> Any:
-        """A fitted attribute such as ``"coef_"``."""
-        return Decoder(self.arrays).decode(self.content["attributes"][name])
+        """A fitted attribute such as ``"coef_"``; None if there is none of that name."""
+        try:
+            return Decoder(self.arrays).decode(self.content["attributes"].get(name))
+        except InputError as error:
+            raise InputError(f"{self.path} cannot be read: {error}") from error
 
-    def attributes(self) -> dict[str, Any]:
-        """All fitted attributes."""
-        return {name: self.attribute(name) for name in self.content["attributes"]}
+    def row_weights(self) -> np.ndarray | None:
+        """Weights of the rows, which sum to one; None if they are equal."""
+        return Decoder(self.arrays).decode(self.content["row_weights"])
 
 
 # --------------------------------------------------------------------------- saving
@@ -191,7 +195,11 @@ def load(path: str | os.PathLike[str]) -> Any:
     estimator
         Predicts exactly as the one that was saved.
     """
-    file = read_model(path)
+    return restore(read_model(path))
+
+
+def restore(file: ModelFile) -> Any:
+    """The estimator that a file holds."""
     cls = getattr(saddlery, file.content["estimator"])
     decoder = Decoder(file.arrays)
     try:
@@ -200,11 +208,11 @@ def load(path: str | os.PathLike[str]) -> Any:
         if unknown:
             raise InputError(f"{cls.__name__} has no parameter {unknown[0]}: the file was written by another version")
         estimator = cls(**parameters)
-        for name, value in file.attributes().items():
-            setattr(estimator, name, value)
+        for name, node in file.content["attributes"].items():
+            setattr(estimator, name, decoder.decode(node))
         setattr(estimator, WEIGHTS, decoder.decode(file.content["row_weights"]))
     except InputError as error:
-        raise InputError(f"{path} cannot be loaded: {error}") from error
+        raise InputError(f"{file.path} cannot be loaded: {error}") from error
     return estimator
 
 
@@ -235,7 +243,7 @@ def read_model(path: str | os.PathLike[str]) -> ModelFile:
     except json.JSONDecodeError as error:
         raise InputError(f"{path} holds no JSON where the model should be: it was not written by saddlery") from error
     _check_content(path, content)
-    return ModelFile(content, arrays)
+    return ModelFile(path, content, arrays)
 
 
 def _check_content(path: Path, content: Any) -> None:
@@ -248,3 +256,6 @@ def _check_content(path: Path, content: Any) -> None:
         raise InputError(f"{path} holds a {content['estimator']}, which saddlery does not load: it knows {', '.join(ESTIMATORS)}")
     if "coef_" not in content["attributes"] or "row_weights" not in content:
         raise InputError(f"{path} holds no fitted model: it was not written by saddlery")
+    for name in content["attributes"]:
+        if not name.endswith("_") or name.startswith("_"):
+            raise InputError(f"{path} holds {name!r}, which is no fitted attribute: it was not written by saddlery")

@@ -13,6 +13,7 @@ suboptimality:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -23,6 +24,11 @@ from saddlery.errors import InputError, unknown_name
 __all__ = ["verify"]
 
 EPS = float(np.finfo(float).eps)
+
+
+def _sum(terms: np.ndarray) -> float:
+    """The sum, rounded once: sums of many rows lose more digits than a gap may have."""
+    return math.fsum(terms.tolist())
 
 
 class _Loss(NamedTuple):
@@ -124,16 +130,15 @@ def verify(objective: dict[str, Any], X: Any, y: Any, s: Any, w: Any, b: float, 
     y, w, a = (np.asarray(value, dtype=np.float64) for value in (y, w, dual))
     n, d = X.shape
     s = np.full(n, 1.0 / n) if s is None else np.asarray(s, dtype=np.float64) / np.sum(s, dtype=np.float64)
-    loss = _loss(**objective["loss"])
-    l1, l2 = _strengths(objective["penalty"])
-    _check(n, d, y, s, w, b, a, loss.signs, objective["fit_intercept"])
+    loss, l1, l2, intercept = _read(objective)
+    _check(n, d, y, s, w, b, a, loss.signs, intercept)
 
     z = X @ w + b
-    primal = float(s @ loss.value(y, z)) + l1 * float(np.abs(w).sum()) + 0.5 * l2 * float(w @ w)
-    scale = float(s @ loss.value(y, np.full(n, _best_constant(loss, y, s) if objective["fit_intercept"] else 0.0)))
+    primal = _sum(s * loss.value(y, z)) + l1 * float(np.abs(w).sum()) + 0.5 * l2 * float(w @ w)
+    scale = _sum(s * loss.value(y, np.full(n, _best_constant(loss, y, s) if intercept else 0.0)))
 
     feasible = _into_domain(loss, y, a)
-    if objective["fit_intercept"]:
+    if intercept:
         feasible = _balanced(s, feasible)
     u = np.abs(X.T @ (s * feasible))
     if l2 == 0.0:
@@ -143,15 +148,23 @@ def verify(objective: dict[str, Any], X: Any, y: Any, s: Any, w: Any, b: float, 
     else:
         penalty_conjugate = float(np.sum(np.maximum(0.0, u - l1) ** 2)) / (2.0 * l2)
     conjugates = loss.conjugate(y, feasible)
-    value = -float(s @ conjugates) - penalty_conjugate
+    value = -_sum(s * conjugates) - penalty_conjugate
 
     gap = primal - value
-    terms = abs(primal) + float(s @ np.abs(conjugates)) + penalty_conjugate
+    terms = abs(primal) + _sum(s * np.abs(conjugates)) + penalty_conjugate
     if -8 * EPS * terms <= gap < 0.0:  # rounding of the sums, and no more than that
         gap = 0.0
     repair = float(np.max(np.abs(feasible - a)[s > 0.0], initial=0.0))
     relative = gap / scale if scale > 0.0 else gap
     return {"primal": primal, "dual": value, "gap": gap, "relative_gap": relative, "scale": scale, "repair": repair}
+
+
+def _read(objective: dict[str, Any]) -> tuple[_Loss, float, float, bool]:
+    """Loss, strengths and intercept; refuses what is not an objective."""
+    try:
+        return _loss(**objective["loss"]), *_strengths(objective["penalty"]), bool(objective["fit_intercept"])
+    except (KeyError, TypeError) as error:
+        raise InputError(f"this is no objective that can be verified: {error}") from error
 
 
 def _check(n: int, d: int, y: Any, s: Any, w: Any, b: float, a: Any, signs: bool, intercept: bool) -> None:
@@ -174,7 +187,7 @@ def _into_domain(loss: _Loss, y: np.ndarray, a: np.ndarray) -> np.ndarray:
 
 def _balanced(s: np.ndarray, a: np.ndarray) -> np.ndarray:
     """`a` with ``sum_i s_i a_i = 0``: the heavier sign is shrunk."""
-    positive, negative = float(s @ np.maximum(a, 0.0)), float(s @ np.maximum(-a, 0.0))
+    positive, negative = _sum(s * np.maximum(a, 0.0)), _sum(s * np.maximum(-a, 0.0))
     if abs(positive - negative) <= 4 * EPS * (positive + negative):
         return a
     if positive > negative:

@@ -37,7 +37,7 @@ def run(args: Any) -> int:
     file = read_model(args.model)
     data = options.read(args, target=options.known_target(args, file), n_features=file.attribute("n_features_in_"))
     results = _recompute(file, data)
-    tol = file.content["parameters"]["tol"]
+    tol = float(file.content["parameters"].get("tol", 0.0))
     agrees = all(result["agrees"] for result in results)
     gaps = [result["recomputed"]["relative_gap"] for result in results]
     if args.json:
@@ -61,31 +61,31 @@ def _recompute(file: Any, data: Any) -> list[dict[str, Any]]:
     from saddlery.cli.features import matching_columns
     from saddlery.cli.targets import signed_targets
     from saddlery.errors import InputError
-    from saddlery.model_codec import Decoder
     from saddlery.verify import verify
 
-    known = file.attributes()
-    X, labels, duals = matching_columns(data, known["n_features_in_"], known.get("feature_names_in_")), data.y, known["dual_coef_"]
+    coefs, intercepts = np.atleast_2d(file.attribute("coef_")), np.atleast_1d(file.attribute("intercept_"))
+    classes, duals, stored = (file.attribute(name) for name in ("classes_", "dual_coef_", "certificates_"))
+    X, labels, s = matching_columns(data, coefs.shape[1], file.attribute("feature_names_in_")), data.y, file.row_weights()
     if duals.shape[0] != X.shape[0]:
         raise InputError(f"the data have {X.shape[0]} rows, but the model was fitted on {duals.shape[0]}: give the training data")
-    s = Decoder(file.arrays).decode(file.content["row_weights"])
     if s is not None:  # a row of weight 0 is no row, and may have any label
         X, labels, duals, s = X[s > 0.0], labels[s > 0.0], duals[s > 0.0], s[s > 0.0]
-    if "classes_" in known:
-        targets, names = signed_targets(labels, known["classes_"]), [str(label) for label in known["classes_"]]
+    if classes is not None:
+        targets, names = signed_targets(labels, classes), [str(label) for label in classes]
     elif labels.dtype.kind in "iuf":
-        targets, names = [labels], []
+        targets, names = [labels], [""]
     else:
         raise InputError("the targets are text, but the model is a regression: name the column of numbers by --target")
-    coefs, intercepts = np.atleast_2d(known["coef_"]), np.atleast_1d(known["intercept_"])
+    if not len(targets) == len(coefs) == len(intercepts) == len(stored) == duals.size / max(len(labels), 1):
+        raise InputError(f"{file.path} holds arrays that do not fit each other: it was not written by saddlery")
     duals = duals.reshape(-1, len(targets)).T
     results = []
     for k, (y, w, b, a) in enumerate(zip(targets, coefs, intercepts, duals, strict=True)):
-        stored = {field: getattr(known["certificates_"][k], field) for field in FIELDS}
+        before = {field: getattr(stored[k], field) for field in FIELDS}
         again = verify(file.content["objective"], X, y, s, w, float(b), a)
-        allowed = AGREEMENT * max(stored["scale"], abs(stored["primal"]))
-        agrees = all(abs(stored[field] - again[field]) <= allowed for field in ("primal", "dual", "gap", "scale"))
-        results.append({"problem": names[k] if len(targets) > 1 else "", "stored": stored, "recomputed": again, "agrees": agrees})
+        allowed = AGREEMENT * max(before["scale"], abs(before["primal"]))
+        agrees = all(abs(before[field] - again[field]) <= allowed for field in ("primal", "dual", "gap", "scale"))
+        results.append({"problem": names[k] if len(targets) > 1 else "", "stored": before, "recomputed": again, "agrees": agrees})
     return results
 
 

@@ -23,14 +23,11 @@ def add_parser(subparsers: Any) -> None:
         epilog="exit codes: 0 certified to --tol, 2 bad usage or input, 3 stopped before it (budget, Ctrl-C); the model is saved",
     )
     options.add_data_options(parser)
-    options.add_objective_options(parser)
-    strength = parser.add_mutually_exclusive_group()
+    strength = options.add_objective_options(parser).add_mutually_exclusive_group()
     strength.add_argument("--alpha", type=float, metavar="A", help="strength of the penalty (default: 1e-3)")
-    strength.add_argument(
-        "--alpha-ratio", type=float, metavar="F", help="the same as a part of the strength that makes all weights 0"
-    )
-    options.add_solver_options(parser, tol=1e-4)
-    parser.add_argument("--jobs", type=int, metavar="N", help="threads over the classes, with three or more")
+    strength.add_argument("--alpha-ratio", type=float, metavar="F", help="the same, as a part of the one that makes all weights 0")
+    solver = options.add_solver_options(parser, tol=1e-4)
+    solver.add_argument("--jobs", type=int, metavar="N", help="threads over the classes, with three or more (default: 1)")
     output = parser.add_argument_group("output")
     output.add_argument("--output", "-o", metavar="MODEL", help="write the model, by custom as NAME.saddle")
     output.add_argument("--report", metavar="PAGE", help="write an HTML page with curve, certificate and largest coefficients")

@@ -41,7 +41,7 @@ def _print_text(file: Any, top: int) -> None:
 
     from saddlery.cli.show import print_facts, print_table
 
-    content, known = file.content, file.attributes()
+    content, known = file.content, {name: file.attribute(name) for name in file.content["attributes"]}
     objective = content["objective"]
     parts = [_words(objective["loss"]), _words(objective["penalty"]), "intercept" if objective["fit_intercept"] else "no intercept"]
     rows = [
@@ -77,13 +77,12 @@ def _largest(file: Any, top: int) -> list[dict[str, Any]]:
     """The largest coefficients with the names of their features, and of their classes if there are several."""
     import numpy as np
 
-    known = file.attributes()
-    coefs, names = np.atleast_2d(known["coef_"]), known.get("feature_names_in_")
+    coefs, names, classes = np.atleast_2d(file.attribute("coef_")), file.attribute("feature_names_in_"), file.attribute("classes_")
     order = np.argsort(-np.abs(coefs), axis=None, kind="stable")[: min(max(top, 0), np.count_nonzero(coefs))]
     out = []
     for k, j in zip(*np.unravel_index(order, coefs.shape), strict=True):
         item = {"feature": f"x{j}" if names is None else str(names[j])}
         if coefs.shape[0] > 1:
-            item["class"] = str(known["classes_"][k])
+            item["class"] = str(classes[k])
         out.append({**item, "coefficient": float(coefs[k, j])})
     return out

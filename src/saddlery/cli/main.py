@@ -58,10 +58,8 @@ def main(argv: list[str] | None = None) -> int:
 
     Examples
     --------
-    >>> main(["solvers", "--los", "hinge", "--penalty", "l2"]) in (0, 2)
-    Traceback (most recent call last):
-    ...
-    SystemExit: 2
+    >>> main(["certify", "nothing.saddle", "nothing.svm"])  # says why on standard error
+    2
     """
     parser = build_parser()
     args = parser.parse_args(argv)
@@ -92,7 +90,7 @@ def _run(args: Any) -> int:
     except InputError as error:
         return _fail(str(error), BAD_INPUT)
     except MemoryError as error:
-        return _fail(f"out of memory ({error or 'no details'}): use fewer columns or a machine with more", BAD_INPUT)
+        return _fail(f"out of memory ({str(error) or 'no details'}): use fewer columns or a machine with more", BAD_INPUT)
     except OSError as error:
         return _fail(_sentence(error), BAD_INPUT)
 

@@ -38,8 +38,8 @@ def add_data_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--format", metavar="NAME", help=f"{', '.join(READERS.builtin)}; by default told by the suffix")
 
 
-def add_objective_options(parser: argparse.ArgumentParser) -> None:
-    """Loss, penalty, intercept."""
+def add_objective_options(parser: argparse.ArgumentParser) -> Any:
+    """Loss, penalty, intercept; the group is returned for more."""
     group = parser.add_argument_group("objective")
     group.add_argument(
         "--task", choices=("auto", "classification", "regression"), default="auto", help="what the targets are (default: auto)"
@@ -55,16 +55,18 @@ def add_objective_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--class-weight", metavar="W", help="'balanced', or weights of classes as LABEL=WEIGHT,LABEL=WEIGHT (default: none)"
     )
+    return group
 
 
-def add_solver_options(parser: argparse.ArgumentParser, tol: float) -> None:
-    """Solver, tolerance, budgets."""
+def add_solver_options(parser: argparse.ArgumentParser, tol: float) -> Any:
+    """Solver, tolerance, budgets; the group is returned for more."""
     group = parser.add_argument_group("solver")
     group.add_argument("--solver", metavar="NAME", default="auto", help="see 'saddlery solvers' (default: auto)")
     group.add_argument("--tol", type=float, default=tol, help=f"relative gap to certify (default: {tol:g})")
     group.add_argument("--max-epochs", type=int, metavar="N", default=1000, help="budget in epochs (default: 1000)")
     group.add_argument("--max-seconds", type=float, metavar="S", help="budget in seconds (default: none)")
     group.add_argument("--seed", type=int, default=0, help="seed of solvers that draw (default: 0)")
+    return group
 
 
 def read(args: Any, target: Any = None, n_features: int | None = None) -> Data:
@@ -133,14 +135,15 @@ def class_weight_of(text: str | None, y: np.ndarray) -> Any:
     labels = {str(label): label for label in set(y.tolist())}
     weights = {}
     for item in text.split(","):
-        name, equals, weight = item.rpartition("=")
+        name, equals, weight = (piece.strip() for piece in item.rpartition("="))
+        if not equals:
+            raise InputError(f"--class-weight: {item!r} is not LABEL=WEIGHT, nor 'balanced'")
+        if name not in labels:
+            raise InputError(f"--class-weight: the class {name!r} is not in the data; the classes are {', '.join(sorted(labels))}")
         try:
-            weights[labels[name.strip()]] = float(weight)
-        except KeyError:
-            what = f"the class {name.strip()!r} is not in the data" if equals else f"{item!r} is not LABEL=WEIGHT"
-            raise InputError(f"--class-weight: {what}; the classes are {', '.join(sorted(labels))}") from None
-        except ValueError:
-            raise InputError(f"--class-weight: the weight {weight!r} of {name.strip()!r} is not a number") from None
+            weights[labels[name]] = float(weight)
+        except ValueError as error:
+            raise InputError(f"--class-weight: the weight {weight!r} of {name!r} is not a number") from error
     return weights
 
 

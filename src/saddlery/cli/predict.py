@@ -33,10 +33,11 @@ def run(args: Any) -> int:
     """Load, read, predict, write."""
     options.check_output(args.output)
     from saddlery.cli.features import matching_columns
-    from saddlery.model_file import load, read_model, write_atomically
+    from saddlery.model_file import read_model, restore, write_atomically
 
-    model = load(args.model)
-    data = options.read(args, target=_target(args, read_model(args.model)), n_features=model.n_features_in_)
+    file = read_model(args.model)
+    model = restore(file)
+    data = options.read(args, target=_target(args, file), n_features=model.n_features_in_)
     X = matching_columns(data, model.n_features_in_, getattr(model, "feature_names_in_", None))
     if hasattr(model, "feature_names_in_"):
         del model.feature_names_in_  # the names were compared just now, and plain arrays carry none

@@ -32,7 +32,9 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], left: int
         table.add_column(column, justify="left" if at < left else "right", overflow="fold")
     for row in rows:
         table.add_row(*map(Text, row))
-    console.print(table)
+    with console.capture() as captured:  # printed by ourselves, because rich ends the program when a pipe breaks
+        console.print(table)
+    print(captured.get(), end="")
 
 
 def print_json(value: Any) -> None:

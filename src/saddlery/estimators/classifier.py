@@ -18,7 +18,7 @@ from saddlery.losses import Logistic
 from saddlery.matrix import Matrix
 from saddlery.problems.linear import LinearProblem
 
-__all__ = ["BaseLinearClassifier", "LinearClassifier"]
+__all__ = ["BaseLinearClassifier", "LinearClassifier", "class_problems"]
 
 
 def _is_logistic(estimator: Any) -> bool:
@@ -33,6 +33,15 @@ def check_multiclass(multiclass: Any) -> None:
         raise UnsupportedError("multiclass='joint' is not available in this version: use multiclass='ovr' (one against the rest)")
     if multiclass != "ovr":
         raise unknown_name("multiclass scheme", multiclass, ["joint", "ovr"])
+
+
+def class_problems(
+    matrix: Matrix, codes: np.ndarray, loss: Any, penalty: Any, weights: np.ndarray | None, fit_intercept: bool
+) -> list[LinearProblem]:
+    """One problem for two classes, else one for each class against the rest; all share the matrix."""
+    if codes.max() > 1:
+        return LinearProblem.one_vs_rest(matrix, codes, loss, penalty, weights, fit_intercept)
+    return [LinearProblem(matrix, np.where(codes == 1, 1.0, -1.0), loss, penalty, weights, fit_intercept)]
 
 
 class BaseLinearClassifier(ClassifierMixin, LinearModel):
@@ -115,10 +124,7 @@ class BaseLinearClassifier(ClassifierMixin, LinearModel):
     def _check_data(
         self, X: Any, y: Any, sample_weight: Any, accept_sparse: Any = ("csr", "csc")
     ) -> tuple[Matrix, Rows, np.ndarray]:
-        """The matrix and the targets of all rows that count, and which these are; sets `classes_`.
-
-        There is one row of targets for two classes, else one for each class against the rest.
-        """
+        """The matrix of the rows that count, which these are, and their classes as numbers; sets `classes_`."""
         matrix = check_matrix(self, X, reset=True, accept_sparse=accept_sparse)
         y = check_targets(self, y, matrix.shape[0])
         check_labels(y)
@@ -129,9 +135,7 @@ class BaseLinearClassifier(ClassifierMixin, LinearModel):
             raise InputError(f"{what} ({classes[0]!r}): give rows of at least two classes")
         weights = class_weights(self.class_weight, classes, codes, rows.weights)
         self.classes_ = classes
-        outputs = [1] if classes.size == 2 else range(classes.size)
-        targets = np.stack([np.where(codes == k, 1.0, -1.0) for k in outputs])
-        return rows.take_matrix(matrix), rows._replace(weights=weights), targets
+        return rows.take_matrix(matrix), rows._replace(weights=weights), codes
 
     def _labels(self) -> list[str]:
         """What the outputs are called."""
@@ -281,12 +285,12 @@ class LinearClassifier(BaseLinearClassifier):
         check_multiclass(self.multiclass)
         check_settings(self)
         before = getattr(self, "classes_", None)
-        matrix, rows, targets = self._check_data(X, y, sample_weight)
+        matrix, rows, codes = self._check_data(X, y, sample_weight)
         labels = self._labels()
         task = FitTask(self, X, y, sample_weight, [f"class {label}" for label in labels] if len(labels) > 1 else ())
         same_classes = before is not None and np.array_equal(before, self.classes_)
         starts = self._starts(rows) if self.warm_start and same_classes else None
-        problems = [LinearProblem(matrix, signs, loss, penalty, rows.weights, self.fit_intercept) for signs in targets]
+        problems = class_problems(matrix, codes, loss, penalty, rows.weights, self.fit_intercept)
         self._fit_problems(problems, starts or [None] * len(problems), labels, rows, task)
         task.end()
         return self

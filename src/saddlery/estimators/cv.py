@@ -46,10 +46,10 @@ class _SearchCV(LinearModel):
 
     def _fit_data(self, data: Data, rows: Rows, penalties: list[Any], template: Any, given: tuple[Any, Any, Any]) -> None:
         """Search the best penalty, and fit it on all rows. `template` is a model without weights, for `scoring`."""
-        kind = "classification" if isinstance(template, LinearClassifier) else "regression"
+        kind = "regression" if data.codes is None else "classification"
         options = {name: getattr(self, name) for name in ("solver", "tol", "max_epochs", "max_seconds")}
         options["random_state"] = draw_seeds(self.random_state, 1)[0]
-        folds = make_folds(data, self.cv, rows, kind == "classification")
+        folds = make_folds(data, self.cv, rows)
         search = Search(make_loss(self.loss, kind), self.fit_intercept, options, self._scorer(template, data))
         if self.alphas is None:
             grids = search.grids(data, penalties, self.n_alphas, self.alpha_min_ratio)
@@ -227,12 +227,11 @@ class LinearClassifierCV(BaseLinearClassifier, _SearchCV):
         check_multiclass(self.multiclass)
         make_loss(self.loss, "classification")
         penalties = self._penalties()
-        matrix, rows, targets = self._check_data(X, y, sample_weight, accept_sparse="csr")  # folds are cut from rows
-        labels = self.classes_[np.argmax(targets, axis=0) if len(targets) > 1 else (targets[0] > 0.0).astype(int)]
+        matrix, rows, codes = self._check_data(X, y, sample_weight, accept_sparse="csr")  # folds are cut from rows
         own = check_rows(sample_weight, rows.n).weights
         template = LinearClassifier(loss=self.loss)
         template.classes_, template.n_features_in_ = self.classes_, self.n_features_in_
-        data = Data(matrix, targets, labels, rows.weights, own, self._labels())
+        data = Data(matrix, self.classes_[codes], codes, rows.weights, own, self._labels())
         self._fit_data(data, rows, penalties, template, (X, y, sample_weight))
         return self
 
@@ -366,6 +365,6 @@ class LinearRegressorCV(BaseLinearRegressor, _SearchCV):
         targets = as_numbers(rows.take(targets))
         template = LinearRegressor(loss=self.loss)
         template.n_features_in_ = self.n_features_in_
-        data = Data(rows.take_matrix(matrix), targets[None, :], targets, rows.weights, rows.weights, ["y"])
+        data = Data(rows.take_matrix(matrix), targets, None, rows.weights, rows.weights, ["y"])
         self._fit_data(data, rows, penalties, template, (X, y, sample_weight))
         return self

@@ -159,7 +159,7 @@ class RandomBinning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
     @property
     def _n_features_out(self) -> int:
-        return int(self.n_columns) if self.bins_ is None else sum(len(found) for found in self.bins_)
+        return int(self.n_columns or 0) if self.bins_ is None else sum(len(found) for found in self.bins_)
 
     def _fit_hashes(self, X: Any) -> np.ndarray:
         self._check_parameters()
@@ -196,7 +196,7 @@ class RandomBinning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         grids, n = hashes.shape
         if self.bins_ is None:
             salt = np.arange(grids, dtype=np.uint64)[:, None] * np.uint64(0x9E3779B97F4A7C15)  # another hash for each grid
-            columns = (_mixed(hashes.view(np.uint64) ^ salt) % np.uint64(self.n_columns)).astype(np.int64)
+            columns = np.remainder(_mixed(hashes.view(np.uint64) ^ salt), np.uint64(self._n_features_out)).astype(np.int64)
             known = np.ones((grids, n), dtype=bool)
         else:
             columns, known = np.empty((grids, n), dtype=np.int64), np.empty((grids, n), dtype=bool)

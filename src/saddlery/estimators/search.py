@@ -18,6 +18,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from saddlery.errors import InputError
 from saddlery.estimators.callbacks import FitTask
+from saddlery.estimators.classifier import class_problems
 from saddlery.estimators.inputs import Rows
 from saddlery.matrix import Matrix
 from saddlery.paths import PathResult, alpha_grid, path
@@ -30,13 +31,13 @@ __all__ = ["Data", "Fold", "Search", "make_folds"]
 class Data(NamedTuple):
     """The rows that count, for all outputs.
 
-    `targets` has one row for each output: signs of each class against the rest, or the numbers to predict. `y` is what the user
-    gave, `weights` enter the objective (with class weights), `sample_weight` is the user's alone.
+    `y` is what the user gave, `codes` are its classes as numbers (None for a regression), `weights` enter the objective (with
+    class weights), `sample_weight` is the user's alone.
     """
 
     matrix: Matrix
-    targets: np.ndarray
     y: np.ndarray
+    codes: np.ndarray | None
     weights: np.ndarray | None
     sample_weight: np.ndarray | None
     labels: Sequence[str]
@@ -51,10 +52,10 @@ class Fold(NamedTuple):
     X_test: Matrix
 
 
-def make_folds(data: Data, cv: Any, rows: Rows, classifier: bool) -> list[Fold]:
+def make_folds(data: Data, cv: Any, rows: Rows) -> list[Fold]:
     """The folds of `cv`. A splitter never sees rows of weight 0; splits given as indices mean all rows."""
     given = cv is not None and not isinstance(cv, Integral) and not hasattr(cv, "split")
-    splitter = check_cv(cv, data.y, classifier=classifier)
+    splitter = check_cv(cv, data.y, classifier=data.codes is not None)
     splits = splitter.split(np.zeros((rows.n, 1))) if given else splitter.split(np.zeros((len(data.y), 1)), data.y)
     folds = []
     for number, split in enumerate(splits):
@@ -65,19 +66,19 @@ def make_folds(data: Data, cv: Any, rows: Rows, classifier: bool) -> list[Fold]:
             train, test = (place[side][place[side] >= 0] for side in (train, test))
         if len(train) == 0 or len(test) == 0:
             raise InputError(f"fold {number} of cv lacks rows of positive weight to train or to test on: use fewer folds")
-        if classifier:
-            _check_classes(data, train, number)
+        if data.codes is not None:
+            _check_classes(data, data.codes, train, number)
         folds.append(Fold(train, test, data.matrix.take_rows(train), data.matrix.take_rows(test)))
     return folds
 
 
-def _check_classes(data: Data, train: np.ndarray, number: int) -> None:
-    for label, signs in zip(data.labels, data.targets[:, train], strict=True):
-        if signs.min() == signs.max():
-            raise InputError(
-                f"fold {number} of cv has one class only to train on (class {label} against the rest): "
-                "use fewer folds, or give more rows of the rare class"
-            )
+def _check_classes(data: Data, codes: np.ndarray, train: np.ndarray, number: int) -> None:
+    missing = np.setdiff1d(np.arange(codes.max() + 1), codes[train])
+    if missing.size:
+        raise InputError(
+            f"fold {number} of cv has no rows of class {data.y[codes == missing[0]][0]!r} to train on: "
+            "use fewer folds, or give more rows of that class"
+        )
 
 
 class Search(NamedTuple):
@@ -96,7 +97,9 @@ class Search(NamedTuple):
         """The problems of all outputs, on all rows or on those a fold trains on."""
         matrix, rows = (data.matrix, slice(None)) if fold is None else (fold.X_train, fold.train)
         weights = None if data.weights is None else data.weights[rows]
-        return [LinearProblem(matrix, y[rows], self.loss, penalty, weights, self.fit_intercept) for y in data.targets]
+        if data.codes is not None:
+            return class_problems(matrix, data.codes[rows], self.loss, penalty, weights, self.fit_intercept)
+        return [LinearProblem(matrix, data.y[rows], self.loss, penalty, weights, self.fit_intercept)]
 
     def grids(self, data: Data, penalties: list[Any], n_alphas: int, alpha_min_ratio: float | None) -> list[np.ndarray]:
         """Strengths for each penalty, from all rows, so that all folds share them."""
@@ -112,7 +115,7 @@ class Search(NamedTuple):
         )
         undone = sum(count for _, count in answers)
         if undone:
-            total = sum(grid.size for grid in grids) * len(folds) * len(data.targets)
+            total = sum(grid.size for grid in grids) * len(folds) * len(data.labels)
             warnings.warn(
                 f"{undone} of {total} fits of the cross-validation are not certified to tol={self.options['tol']:g}: "
                 "raise max_epochs or max_seconds, or accept this by a larger tol",
@@ -127,7 +130,7 @@ class Search(NamedTuple):
     ) -> tuple[np.ndarray, int]:
         """Scores of one fold for all strengths, and how many fits were not certified."""
         task, number = part
-        step, end = task.part(number, alphas.size * len(data.targets))
+        step, end = task.part(number, alphas.size * len(data.labels))
 
         def tell(alpha: float, solution: Any) -> None:
             if step is not None:
@@ -140,6 +143,13 @@ class Search(NamedTuple):
         undone = sum(status is not Status.CONVERGED for result in paths for status in result.statuses)
         return self._scores(data, fold, paths), undone
 
+    def _targets(self, data: Data, rows: np.ndarray) -> list[np.ndarray]:
+        """Targets of all outputs: signs of each class, or numbers."""
+        if data.codes is None:
+            return [data.y[rows]]
+        outputs = range(len(data.labels)) if len(data.labels) > 1 else [1]
+        return [np.where(data.codes[rows] == k, 1.0, -1.0) for k in outputs]
+
     def _scores(self, data: Data, fold: Fold, paths: list[PathResult]) -> np.ndarray:
         coefs, intercepts = np.stack([p.coefs for p in paths]), np.stack([p.intercepts for p in paths])
         if self.score is not None:
@@ -147,7 +157,7 @@ class Search(NamedTuple):
         n = len(fold.test)
         s = np.full(n, 1.0 / n) if data.weights is None else data.weights[fold.test] / data.weights[fold.test].sum()
         losses = np.zeros(coefs.shape[1])
-        for y, w, b in zip(data.targets[:, fold.test], coefs, intercepts, strict=True):
+        for y, w, b in zip(self._targets(data, fold.test), coefs, intercepts, strict=True):
             margins = np.asarray(fold.X_test.values @ w.T, dtype=np.float64)
             losses += [loss_sum(self.loss, y, s, np.ascontiguousarray(margins[:, at]), b[at]) for at in range(w.shape[0])]
         return -losses

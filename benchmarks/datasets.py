@@ -1,0 +1,101 @@
+"""The data sets of the benchmarks: read from a directory of LIBSVM files, or generated.
+
+``load(name, data_dir)`` gives ``(X, y)``: CSR or a C-ordered array of float64, and targets that are -1 and +1 (binary sets),
+classes from 0 (``*_multi``) or numbers (regression sets).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+__all__ = ["GENERATED", "SETS", "load", "sparse_features"]
+
+TRUE_FEATURES = 200
+
+
+class _Set(NamedTuple):
+    """A file below the data directory, its number of columns, and what is done to it."""
+
+    file: str
+    columns: int
+    positive: tuple[int, ...] = (1,)  # labels of the positive class; () keeps the targets
+    dense: bool = False
+    scaling: str = ""  # "rows": unit rows, "max": columns divided by their largest absolute value, or a number to divide by
+
+
+SETS = {
+    "a9a": _Set("a9a/a9a.xz", 123),
+    "w8a": _Set("w8a/w8a.xz", 300),
+    "ijcnn1": _Set("ijcnn1/ijcnn1.bz2", 22),
+    "mushrooms": _Set("mushrooms/mushrooms.xz", 112),
+    "news20": _Set("news20/news20.bz2", 62061, positive=(2, 3, 4, 5, 6), scaling="rows"),
+    "mnist8": _Set("mnist/mnist.bz2", 780, positive=(8,), scaling="255"),
+    "leu": _Set("leukemia/leu.xz", 7129, dense=True),
+    "duke": _Set("duke/duke.xz", 7129, dense=True),
+    "colon": _Set("colon-cancer/colon-cancer.xz", 2000, dense=True),
+    "news20_multi": _Set("news20/news20.bz2", 62061, positive=(), scaling="rows"),
+    "mnist_multi": _Set("mnist/mnist.bz2", 780, positive=(), scaling="255"),
+    "cpusmall": _Set("cpusmall/cpusmall.xz", 12, positive=(), dense=True, scaling="max"),
+    "housing": _Set("housing/housing_scale", 13, positive=(), dense=True),
+    "abalone": _Set("abalone/abalone_scale.bz2", 8, positive=(), dense=True),
+}
+GENERATED = ("synth_sparse", "synth_dense", "synth_sparse_reg", "synth_dense_reg")
+
+
+def load(name: str, data_dir: str | Path) -> tuple[Any, np.ndarray]:
+    """The data set `name`; see the table above. The generated ones need no directory and are the same in every run."""
+    if name in GENERATED:
+        return _generate(name)
+    from saddlery.data import read_data
+
+    entry = SETS[name]
+    data = read_data(Path(data_dir) / entry.file, n_features=entry.columns)
+    X, y = _scaled(sp.csr_array(data.X).astype(np.float64), entry.scaling), data.y
+    if entry.dense:
+        X = np.ascontiguousarray(X.toarray())
+    if entry.positive:
+        return X, np.where(np.isin(y, entry.positive), 1.0, -1.0)
+    return X, np.unique(y, return_inverse=True)[1] if name.endswith("_multi") else y.astype(np.float64)
+
+
+def _scaled(X: sp.csr_array, scaling: str) -> sp.csr_array:
+    if scaling == "":
+        return X
+    if scaling == "rows":
+        norms = np.sqrt(np.asarray(X.multiply(X).sum(axis=1)).ravel())
+        factors = np.repeat(1.0 / np.where(norms > 0.0, norms, 1.0), np.diff(X.indptr))
+    elif scaling == "max":
+        largest = np.asarray(abs(X).max(axis=0).todense()).ravel()
+        factors = 1.0 / np.where(largest > 0.0, largest, 1.0)[X.indices]
+    else:
+        factors = 1.0 / float(scaling)
+    return sp.csr_array((X.data * factors, X.indices.astype(np.int32), X.indptr.astype(np.int32)), shape=X.shape)
+
+
+def sparse_features(rng: np.random.Generator, n: int, d: int, per_row: int) -> sp.csr_array:
+    """CSR with unit rows of `per_row` draws; columns are drawn by Zipf's law, as words in texts are, and equal ones merged."""
+    popularity = 1.0 / np.arange(1, d + 1)
+    columns = np.searchsorted(np.cumsum(popularity) / popularity.sum(), rng.random(n * per_row)).astype(np.int32)
+    indptr = np.arange(0, n * per_row + 1, per_row, dtype=np.int32 if n * per_row < 2**31 else np.int64)
+    X = sp.csr_array((np.abs(rng.standard_normal(n * per_row)) + 0.1, np.minimum(columns, d - 1), indptr), shape=(n, d))
+    X.sum_duplicates()
+    return _scaled(X, "rows")
+
+
+def _generate(name: str) -> tuple[Any, np.ndarray]:
+    rng = np.random.default_rng(0)
+    if name.startswith("synth_sparse"):
+        X: Any = sparse_features(rng, 20_000, 50_000, 128)  # of 128 draws about 100 differ: 0.2 % non-zeros
+        support = rng.choice(2_000, TRUE_FEATURES, replace=False)  # among the columns that occur often enough to matter
+    else:
+        X = rng.standard_normal((5_000, 2_000))
+        support = rng.choice(2_000, TRUE_FEATURES, replace=False)
+    truth = np.zeros(X.shape[1])
+    truth[support] = rng.standard_normal(TRUE_FEATURES)
+    z = X @ truth
+    z = z / z.std() + 0.5 * rng.standard_normal(X.shape[0])
+    return X, z if name.endswith("_reg") else np.where(z > 0.0, 1.0, -1.0)

@@ -1,0 +1,173 @@
+"""What the tests share: every loss and penalty of the registry, small random problems, their optima from a conic solver.
+
+A new loss or penalty is met by all families of tests once it is registered. It needs one line here: its formula, written
+once for NumPy and CVXPY alike and by nobody who looked at its code.
+"""
+
+import functools
+import json
+import os
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import saddlery as sd
+from saddlery.registry import LOSSES, PENALTIES
+
+# Beside its defaults every loss and penalty is tested with these parameters.
+LOSS_VARIANTS = {"smooth_hinge": [{"gamma": 0.3}], "huber": [{"delta": 0.4}]}
+PENALTY_VARIANTS = {"elasticnet": [{"l1_ratio": 0.9}, {"l1_ratio": 0.0}, {"l1_ratio": 1.0}]}
+
+
+def _cases(registry, variants, *first):
+    for name in registry.names():
+        for options in [{}, *variants.get(name, [])]:
+            label = "-".join([name, *(f"{key}={value}" for key, value in options.items())])
+            yield pytest.param(registry.get(name)(*first, **options), id=label)
+
+
+@pytest.fixture(params=_cases(LOSSES, LOSS_VARIANTS))
+def any_loss(request):
+    """Every registered loss."""
+    return request.param
+
+
+@pytest.fixture(params=_cases(PENALTIES, PENALTY_VARIANTS, 0.7))
+def any_penalty(request):
+    """Every registered penalty, with strength 0.7."""
+    return request.param
+
+
+# --------------------------------------------------------------------------- formulas, for NumPy and CVXPY alike
+
+
+class NumPyMaths:
+    """The few functions that the formulas below are written in."""
+
+    square, abs, multiply, sum = np.square, np.abs, np.multiply, np.sum
+
+    @staticmethod
+    def pos(x):
+        return np.maximum(x, 0.0)
+
+    @staticmethod
+    def logistic(x):
+        return np.logaddexp(0.0, x)
+
+    @staticmethod
+    def huber(x, m):
+        return np.where(np.abs(x) <= m, x * x, 2 * m * np.abs(x) - m * m)
+
+
+LOSS_FORMULAS = {
+    "logistic": lambda f, loss, y, z: f.logistic(-f.multiply(y, z)),
+    "hinge": lambda f, loss, y, z: f.pos(1 - f.multiply(y, z)),
+    "smooth_hinge": lambda f, loss, y, z: f.huber(f.pos(1 - f.multiply(y, z)), loss.gamma) / (2 * loss.gamma),
+    "squared_hinge": lambda f, loss, y, z: f.square(f.pos(1 - f.multiply(y, z))) / 2,
+    "squared": lambda f, loss, y, z: f.square(z - y) / 2,
+    "huber": lambda f, loss, y, z: f.huber(z - y, loss.delta) / 2,
+}
+PENALTY_FORMULAS = {
+    "l1": lambda f, penalty, w: penalty.alpha * f.sum(f.abs(w)),
+    "l2": lambda f, penalty, w: penalty.alpha / 2 * f.sum(f.square(w)),
+    "elasticnet": lambda f, penalty, w: penalty.alpha
+    * (penalty.l1_ratio * f.sum(f.abs(w)) + (1 - penalty.l1_ratio) / 2 * f.sum(f.square(w))),
+}
+
+
+def objective(maths, problem, X, w, b):
+    """The objective of a problem with the data X, by the formulas above."""
+    values = LOSS_FORMULAS[LOSSES.name_of(problem.loss)](maths, problem.loss, problem.y, X @ w + b)
+    return maths.sum(maths.multiply(problem.s, values)) + PENALTY_FORMULAS[PENALTIES.name_of(problem.penalty)](maths, problem.penalty, w)
+
+
+@functools.cache
+def _optimum(problem):
+    import cvxpy as cp
+
+    X = problem.matrix.values
+    w, b = cp.Variable(problem.d), cp.Variable() if problem.fit_intercept else 0.0
+    model = cp.Problem(cp.Minimize(objective(cp, problem, X, w, b)))
+    for tol in (1e-11, 1e-10, 1e-9):  # the last digits are not always to be had
+        accuracy = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas", "tol_ktratio"), tol)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            model.solve(solver=cp.CLARABEL, **accuracy)
+        if model.status == "optimal":
+            break
+    else:
+        pytest.fail(f"the conic solver gave up: {model.status}")
+    return float(model.value)
+
+
+@pytest.fixture(scope="session")
+def optimum():
+    """optimum(problem): the optimal value, from CVXPY and Clarabel."""
+    return _optimum
+
+
+@pytest.fixture(scope="session")
+def plain_primal():
+    """plain_primal(problem, w, b): the objective in plain NumPy."""
+    return lambda problem, w, b=0.0: float(objective(NumPyMaths, problem, problem.matrix.values, w, b))
+
+
+# --------------------------------------------------------------------------- problems
+
+MATRICES = {"dense": np.ascontiguousarray, "fortran": np.asfortranarray, "csr": sp.csr_array, "csc": sp.csc_array}
+
+
+@functools.cache
+def _data(n, d, seed):
+    """Half-empty Gaussian data with an empty row and an empty column, a signal, and unequal weights (one of them zero)."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d)) * (rng.random((n, d)) < 0.5)
+    X[n // 2] = 0.0
+    X[:, d // 2] = 0.0
+    z = X @ rng.standard_normal(d) + 0.3 + 0.5 * rng.standard_normal(n)
+    s = rng.integers(0, 4, n).astype(float)
+    s[:2], s[2] = 1.5, 0.0
+    return X, z, s
+
+
+@functools.lru_cache(maxsize=None, typed=True)  # typed: tuples of different classes compare equal
+def _make_problem(loss, penalty, matrix, intercept, weights, ratio, n, d, seed, dtype):
+    X, z, s = _data(n, d, seed)
+    y = np.where(z > np.median(z) - 0.3, 1.0, -1.0) if loss.targets == "signs" else z
+    X = MATRICES[matrix](X.astype(dtype))
+    problem = sd.LinearProblem(X, y, loss, penalty, s if weights else None, intercept)
+    top = problem.alpha_max()
+    alpha = ratio * top if np.isfinite(top) else ratio / 4
+    return problem.with_penalty(penalty.scaled(alpha / penalty.alpha))
+
+
+@pytest.fixture(scope="session")
+def make_problem():
+    """make_problem(loss, penalty, ...): a small random problem at `ratio` of alpha_max; the same object for the same arguments."""
+
+    def make(loss, penalty, matrix="dense", intercept=False, weights=False, ratio=0.1, n=40, d=12, seed=0, dtype="float64"):
+        return _make_problem(loss, penalty, matrix, intercept, weights, ratio, n, d, seed, dtype)
+
+    return make
+
+
+# --------------------------------------------------------------------------- other processes
+
+
+@pytest.fixture(scope="session")
+def run_script():
+    """run_script(source, **environment): run Python code in a process of its own; the last line that it prints is read as JSON."""
+
+    def run(source, *args, timeout=300, **environment):
+        done = subprocess.run(
+            [sys.executable, "-W", "error", *(["-c", source] if isinstance(source, str) else [os.fspath(source)]), *args],
+            capture_output=True, text=True, timeout=timeout, env={**os.environ, **environment}, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout.splitlines()[-1])
+
+    return run

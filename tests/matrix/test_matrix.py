@@ -1,0 +1,193 @@
+"""Every form of data gives the same numbers as NumPy, whether read by rows or by columns, and is never changed."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from saddlery.matrix import Matrix, as_matrix
+from saddlery.matrix.vectors import combine, dots, square_norms
+
+RNG = np.random.default_rng(0)
+X = np.round(RNG.standard_normal((9, 5)) * (RNG.random((9, 5)) < 0.6), 3)
+X[4], X[:, 2] = 0.0, 0.0
+W, A = RNG.standard_normal(5), RNG.standard_normal(9)
+
+
+def unsorted(x):
+    out = sp.csr_array(x)
+    for i in range(out.shape[0]):
+        part = slice(out.indptr[i], out.indptr[i + 1])
+        out.indices[part], out.data[part] = out.indices[part][::-1].copy(), out.data[part][::-1].copy()
+    out.has_sorted_indices = False
+    return out
+
+
+def duplicated(x):
+    """Every entry stored as two halves."""
+    rows, cols = np.nonzero(x)
+    half = x[rows, cols] / 2
+    order = np.argsort(np.tile(rows, 2), kind="stable")
+    starts = np.concatenate([[0], np.cumsum(2 * np.bincount(rows, minlength=x.shape[0]))])
+    return sp.csr_array((np.tile(half, 2)[order], np.tile(cols, 2)[order], starts), shape=x.shape)
+
+
+def long_indices(x):
+    out = sp.csr_array(x)
+    out.indices, out.indptr = out.indices.astype(np.int64), out.indptr.astype(np.int64)
+    return out
+
+
+def explicit_zeros(x):
+    out = sp.csr_array(x + 1e9)
+    out.data = x.ravel().copy()
+    return out
+
+
+def read_only(x):
+    out = x.copy()
+    out.flags.writeable = False
+    return out
+
+
+FORMS = {
+    "C": np.ascontiguousarray,
+    "F": np.asfortranarray,
+    "strided": lambda x: np.repeat(np.repeat(x, 2, 0), 3, 1)[::2, ::3],
+    "reversed": lambda x: x[::-1, ::-1].copy()[::-1, ::-1],
+    "read-only": read_only,
+    "big-endian": lambda x: x.astype(">f8"),
+    "list": lambda x: x.tolist(),
+    "object": lambda x: x.astype(object),
+    "float32": lambda x: x.astype(np.float32),
+    "F float32": lambda x: np.asfortranarray(x, dtype=np.float32),
+    "csr": sp.csr_array,
+    "csc": sp.csc_array,
+    "csr_matrix": sp.csr_matrix,
+    "csc_matrix": sp.csc_matrix,
+    "coo": sp.coo_array,
+    "lil": sp.lil_array,
+    "csr float32": lambda x: sp.csr_array(x.astype(np.float32)),
+    "csc float32": lambda x: sp.csc_array(x.astype(np.float32)),
+    "csr int64": long_indices,
+    "unsorted": unsorted,
+    "unsorted csc": lambda x: unsorted(x.T).T,
+    "duplicates": duplicated,
+    "explicit zeros": explicit_zeros,
+}
+
+
+@pytest.fixture(params=FORMS)
+def form(request):
+    return FORMS[request.param](X), (1e-7 if "float32" in request.param else 1e-14)
+
+
+def dense(stack, count):
+    """A stack of vectors as an array, read through the verbs that kernels use."""
+    out = np.zeros((count, stack.length))
+    for i in range(count):
+        for p in range(stack.first(i), stack.last(i)):
+            out[i, stack.position(i, p)] += stack.entry(p)
+    return out
+
+
+def test_rows_and_columns(form):
+    data, eps = form
+    matrix = as_matrix(data)
+    assert matrix.shape == X.shape
+    np.testing.assert_allclose(dense(matrix.rows, 9), X, atol=eps)
+    np.testing.assert_allclose(dense(matrix.cols, 5).T, X, atol=eps)
+    for i in range(9):
+        assert matrix.rows.dot(i, W) == pytest.approx(X[i] @ W, abs=10 * eps)
+        np.testing.assert_array_equal(np.flatnonzero(dense(matrix.rows, 9)[i]), np.flatnonzero(X[i]))
+    out = np.ones(9)
+    matrix.cols.axpy(1, 2.0, out)
+    np.testing.assert_allclose(out, 1 + 2 * X[:, 1], atol=10 * eps)
+
+
+def test_products(form):
+    """In float64 whatever the data are, by either stack, for vectors that are mostly zero too."""
+    data, eps = form
+    matrix = as_matrix(data)
+    for w in (W, np.where(np.arange(5) == 1, W, 0.0), np.zeros(5)):
+        result = matrix.matvec(w)
+        assert result.dtype == np.float64
+        np.testing.assert_allclose(result, X @ w, atol=20 * eps)
+        np.testing.assert_allclose(matrix.rmatvec(A), X.T @ A, atol=20 * eps)  # once before and once after the columns exist
+        assert matrix.cols.length == 9
+        np.testing.assert_allclose(matrix.matvec(w), X @ w, atol=20 * eps)
+        np.testing.assert_allclose(matrix.rmatvec(A), X.T @ A, atol=20 * eps)
+
+
+def test_kernels(form):
+    data, eps = form
+    matrix = as_matrix(data)
+    for stack, y, x in ((matrix.rows, W, X), (matrix.cols, A, X.T)):
+        out = np.zeros(len(x))
+        dots(stack, y, out)
+        np.testing.assert_allclose(out, x @ y, atol=20 * eps)
+        total = np.zeros(x.shape[1])
+        combine(stack, out, total)
+        np.testing.assert_allclose(total, x.T @ (x @ y), atol=100 * eps)
+        square_norms(stack, out)
+        np.testing.assert_allclose(out, (x**2).sum(1), atol=20 * eps)
+
+
+def test_norms_counts_and_taken_rows(form):
+    data, eps = form
+    matrix = as_matrix(data)
+    np.testing.assert_allclose(matrix.row_square_norms, (X**2).sum(1), atol=20 * eps)
+    np.testing.assert_allclose(matrix.col_square_norms, (X**2).sum(0), atol=20 * eps)
+    np.testing.assert_array_equal(matrix.col_counts, [matrix.cols.last(j) - matrix.cols.first(j) for j in range(5)])
+    assert matrix.nnz == matrix.col_counts.sum()
+    index = np.array([7, 0, 3])
+    np.testing.assert_allclose(dense(matrix.take_rows(index).rows, 3), X[index], atol=eps)
+
+
+def test_data_are_not_changed(form):
+    data, _ = form
+    before = data.copy() if hasattr(data, "copy") else None
+    matrix = as_matrix(data)
+    assert matrix.rows.length, matrix.cols.length
+    if sp.issparse(data) and data.format in ("csr", "csc"):
+        for name in ("data", "indices", "indptr"):
+            np.testing.assert_array_equal(getattr(data, name), getattr(before, name))
+    elif isinstance(data, np.ndarray):
+        np.testing.assert_array_equal(data, before)
+
+
+@pytest.mark.parametrize("name", ["C", "F", "csr", "csc", "float32", "read-only"])
+def test_data_in_shape_are_not_copied(name):
+    data = FORMS[name](X)
+    assert as_matrix(data).values is data
+    stack = as_matrix(data).cols if name in ("F", "csc") else as_matrix(data).rows
+    assert np.shares_memory(stack.values, data.data if sp.issparse(data) else data)
+
+
+def test_matrix_passes_through():
+    matrix = as_matrix(X)
+    assert as_matrix(matrix) is matrix
+    assert isinstance(matrix, Matrix)
+
+
+def test_memory_map(tmp_path):
+    """A file mapped read-only is used in place, by the kernels of ordinary arrays."""
+    X.tofile(tmp_path / "x.bin")
+    data = np.memmap(tmp_path / "x.bin", dtype=np.float64, mode="r", shape=X.shape)
+    matrix = as_matrix(data)
+    out = np.zeros(9)
+    dots(as_matrix(X).rows, W, out)
+    signatures = len(getattr(dots, "signatures", ()))
+    dots(matrix.rows, W, out)
+    assert len(getattr(dots, "signatures", ())) == signatures
+    np.testing.assert_allclose(out, X @ W)
+    assert np.shares_memory(matrix.rows.values, data)
+
+
+def test_one_kernel_for_all_index_types():
+    """int32 and int64 indices, of SciPy's two kinds, share one compiled variant."""
+    out = np.zeros(9)
+    dots(as_matrix(sp.csr_array(X)).rows, W, out)
+    signatures = len(getattr(dots, "signatures", ()))
+    for name in ("csr int64", "csr_matrix", "csc", "unsorted", "duplicates"):
+        dots(as_matrix(FORMS[name](X)).rows, W, out)
+    assert len(getattr(dots, "signatures", ())) == signatures

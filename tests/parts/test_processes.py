@@ -1,0 +1,141 @@
+"""Across processes: the second one compiles nothing, whoever wrote the loss; without the compiler the numbers are the same."""
+
+import json
+
+import numpy as np
+import pytest
+
+DATA = """
+import json
+import numpy as np
+import saddlery as sd
+from saddlery.registry import LOSSES, PENALTIES, SOLVERS
+
+rng = np.random.default_rng(0)
+X = rng.standard_normal((24, 6)) * (rng.random((24, 6)) < 0.6)
+z = X @ rng.standard_normal(6) + 0.3 + 0.5 * rng.standard_normal(24)
+
+def problems(X=X):
+    for loss in LOSSES.names():
+        for penalty in PENALTIES.names():
+            for intercept in (False, True):
+                y = np.where(z > 0, 1.0, -1.0) if LOSSES.get(loss)().targets == "signs" else z
+                yield (loss, penalty, intercept), sd.LinearProblem(X, y, loss, PENALTIES.get(penalty)(0.05), fit_intercept=intercept)
+"""
+
+ALL_PAIRS = DATA + """
+from scipy.sparse import csr_array
+from saddlery.parts import cache_misses
+for data in (X, csr_array(X)):
+    assert all(sd.solve(problem, max_epochs=50).certificate.gap < 1.0 for _, problem in problems(data))
+print(json.dumps(cache_misses()))
+"""
+
+NOTEBOOK = """
+import json
+from typing import NamedTuple
+import numba
+import numpy as np
+import saddlery as sd
+
+@numba.njit
+def half(u):
+    return 0.5 * u
+
+@sd.losses.loss
+class Doubled(NamedTuple):
+    factor: float = 2.0
+
+    @property
+    def smoothness(self):
+        return self.factor
+
+    @property
+    def targets(self):
+        return "real"
+
+    def value(self, y, z):
+        return half(self.factor * (z - y) ** 2)
+
+    def slope(self, y, z):
+        return self.factor * (z - y)
+
+    def curvature(self, y, z):
+        return self.factor
+
+    def conjugate(self, y, a):
+        return y * a + half(a * a / self.factor)
+
+    def dual_prox(self, y, a, step):
+        return (a - step * y) / (1.0 + step / self.factor)
+
+    def dual_lower(self, y):
+        return -np.inf
+
+    def dual_upper(self, y):
+        return np.inf
+
+rng = np.random.default_rng(0)
+X, y = rng.standard_normal((20, 5)), rng.standard_normal(20)
+problem = sd.LinearProblem(X, y, Doubled(), sd.penalties.ElasticNet(0.2))
+same = sd.LinearProblem(X, y, sd.losses.Squared(), sd.penalties.ElasticNet(0.1))
+values = [sd.solve(problem, solver, tol=1e-10).certificate.primal for solver in ("sdca", "prox_newton")]
+from saddlery.parts import cache_misses
+print(json.dumps([cache_misses(), values, 2.0 * sd.solve(same, tol=1e-10).certificate.primal]))
+"""
+
+SOLVES = DATA + """
+import sys
+out = {}
+for key, problem in problems():
+    for solver in sd.solvers.available(problem):
+        solution = sd.solve(problem, solver, tol=0.0, max_epochs=2)
+        last = solution.trace[-1]
+        out[" ".join(map(str, (*key, solver)))] = [last.primal, last.dual, last.nonzeros, solution.b, *solution.w, *solution.dual]
+json.dump(out, open(sys.argv[1], "w"))
+print(len(out))
+"""
+
+
+@pytest.fixture(scope="module")
+def fresh_cache(tmp_path_factory):
+    return tmp_path_factory.mktemp("cache")
+
+
+def kept(folder):
+    return {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
+
+
+def test_second_process_compiles_nothing(fresh_cache, run_script):
+    """Every loss with every penalty, intercept or not, dense and CSR, by the default solver: 0 misses, by our count and by what is written to disk."""
+    assert run_script(ALL_PAIRS, NUMBA_CACHE_DIR=str(fresh_cache)) > 20
+    before = kept(fresh_cache)
+    assert run_script(ALL_PAIRS, NUMBA_CACHE_DIR=str(fresh_cache)) == 0
+    assert kept(fresh_cache) == before
+
+
+def test_a_class_of_a_script_is_cached(tmp_path, run_script):
+    """Defined in __main__, as in a notebook; and an edit of its helper gives new numbers, not old ones."""
+    script = tmp_path / "cell.py"
+    script.write_text(NOTEBOOK)
+    cache = str(tmp_path / "cache")
+    misses, values, expected = run_script(script, NUMBA_CACHE_DIR=cache)
+    assert misses > 0
+    assert values == pytest.approx([expected, expected], rel=1e-8)
+    assert run_script(script, NUMBA_CACHE_DIR=cache)[0] == 0
+    script.write_text(NOTEBOOK.replace("return 0.5 * u", "return 0.25 * u"))
+    misses, values, _ = run_script(script, NUMBA_CACHE_DIR=cache)
+    assert misses > 0
+    assert values != pytest.approx([expected, expected], rel=1e-3)
+
+
+def test_without_the_compiler(tmp_path, run_script):
+    """NUMBA_DISABLE_JIT=1: every solver on every problem takes the same steps, to rounding."""
+    results = []
+    for name, environment in (("on", {}), ("off", {"NUMBA_DISABLE_JIT": "1"})):
+        assert run_script(SOLVES, str(tmp_path / name), **environment) > 80
+        results.append(json.loads((tmp_path / name).read_text()))
+    on, off = results
+    assert on.keys() == off.keys()
+    for key, values in on.items():
+        np.testing.assert_allclose(off[key], values, rtol=1e-12, atol=1e-12, err_msg=key)
