@@ -38,7 +38,7 @@ class Certificate:
     def of(cls, primal: float, dual: float, scale: float, size: float) -> Certificate:
         """The certificate of two values; `size` is the sum of the absolute terms that they were computed from."""
         gap = primal - dual
-        if -8 * np.finfo(float).eps * size <= gap < 0.0:
+        if -32 * np.finfo(float).eps * size <= gap < 0.0:
             gap = 0.0
         return cls(float(primal), float(dual), float(gap), float(gap / scale) if scale > 0 else float(gap), float(scale))
 

@@ -7,12 +7,16 @@ import saddlery as sd
 
 ESTIMATORS = [
     sd.LinearClassifier(),
+    sd.LinearClassifier(loss="squared_hinge", penalty="elasticnet"),
     sd.LinearRegressor(),
-    sd.LinearClassifierCV(),
-    sd.LinearRegressorCV(),
+    sd.LinearClassifierCV(n_alphas=5, cv=3),
+    sd.LinearRegressorCV(n_alphas=5, cv=3),
+    sd.RandomBinning(),
+    sd.RandomBinning(n_grids=10, n_columns=64, sparse_output=False),
 ]
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @parametrize_with_checks(ESTIMATORS)
 def test_scikit_learn_check(estimator, check):
     check(estimator)

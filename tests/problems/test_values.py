@@ -112,6 +112,17 @@ def test_dual_point_is_not_worse_than_its_input(any_loss, any_penalty, make_prob
     assert problem.dual_point(point.a, point.Xta).value == pytest.approx(again.value, rel=1e-12)
 
 
+def test_balance_keeps_the_domain(any_loss):
+    """Points at the bounds of the domain stay inside when they are balanced, whatever the weights: rounding must not lose them."""
+    rng = np.random.default_rng(8)
+    X, y = rng.standard_normal((9, 2)), np.array([1.0, -1.0, 1.0] * 3)
+    bounds = np.array([[max(any_loss.dual_lower(t), -1.0), min(any_loss.dual_upper(t), 1.0)] for t in y])
+    for _ in range(100):
+        problem = sd.LinearProblem(X, y, any_loss, sd.penalties.L1(1e3), rng.random(9), True)
+        point = problem.dual_point(np.where(rng.random(9) < 0.8, bounds[:, 0], bounds[:, 1]))
+        assert point.a.any()
+
+
 def test_given_product_is_used(any_loss, any_penalty, make_problem):
     """With X'(s a) at hand the result is the same as without."""
     for intercept in (False, True):

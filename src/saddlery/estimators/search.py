@@ -22,7 +22,7 @@ from saddlery.estimators.classifier import class_problems
 from saddlery.estimators.inputs import Rows
 from saddlery.matrix import Matrix
 from saddlery.paths import PathResult, alpha_grid, path
-from saddlery.problems.linear import LinearProblem, loss_sum
+from saddlery.problems.linear import LinearProblem, mean_loss
 from saddlery.solvers.base import Status
 
 __all__ = ["Data", "Fold", "Search", "make_folds"]
@@ -159,5 +159,5 @@ class Search(NamedTuple):
         losses = np.zeros(coefs.shape[1])
         for y, w, b in zip(self._targets(data, fold.test), coefs, intercepts, strict=True):
             margins = np.asarray(fold.X_test.values @ w.T, dtype=np.float64)
-            losses += [loss_sum(self.loss, y, s, np.ascontiguousarray(margins[:, at]), b[at]) for at in range(w.shape[0])]
+            losses += [mean_loss(self.loss, y, s, np.ascontiguousarray(margins[:, at]), b[at]) for at in range(w.shape[0])]
         return -losses

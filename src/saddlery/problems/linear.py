@@ -26,13 +26,14 @@ SHARED_PRODUCTS = 20_000_000  # numbers: above, the products of all classes woul
 # --------------------------------------------------------------------------- kernels
 
 
-@kernel(fast_sums=True)
-def loss_sum(loss, y, s, z, b):
-    """sum_i s_i l(y_i, z_i + b)."""
-    total = 0.0
+# The terms of a certificate are summed by NumPy, in pairs: one running sum over many rows would lose digits that gaps are made of.
+
+
+@kernel
+def loss_terms(loss, y, s, z, b, out):
+    """out_i = s_i l(y_i, z_i + b)."""
     for i in range(y.shape[0]):
-        total += s[i] * loss.value(y[i], z[i] + b)
-    return total
+        out[i] = s[i] * loss.value(y[i], z[i] + b)
 
 
 @kernel
@@ -43,23 +44,10 @@ def slopes(loss, y, z, b, out):
 
 
 @kernel
-def conjugate_sum(loss, y, s, a, scale):
-    """sum_i s_i l*(y_i, scale a_i)."""
-    total = 0.0
+def conjugate_terms(loss, y, s, a, scale, out):
+    """out_i = s_i l*(y_i, scale a_i); 0 for rows without weight."""
     for i in range(y.shape[0]):
-        if s[i] > 0.0:
-            total += s[i] * loss.conjugate(y[i], scale * a[i])
-    return total
-
-
-@kernel
-def conjugate_magnitude(loss, y, s, a):
-    """sum_i s_i (|y_i a_i| + |l*(y_i, a_i)|): what the terms of the dual value add up to before they cancel."""
-    total = 0.0
-    for i in range(y.shape[0]):
-        if s[i] > 0.0:
-            total += s[i] * (abs(y[i] * a[i]) + abs(loss.conjugate(y[i], a[i])))
-    return total
+        out[i] = s[i] * loss.conjugate(y[i], scale * a[i]) if s[i] > 0.0 else 0.0
 
 
 @kernel
@@ -110,6 +98,13 @@ def best_intercept(loss, y, s, z, b):
 
 
 # --------------------------------------------------------------------------- the problem
+
+
+def mean_loss(loss: Any, y: np.ndarray, s: np.ndarray, z: np.ndarray, b: float = 0.0) -> float:
+    """sum_i s_i l(y_i, z_i + b)."""
+    terms = np.empty(len(y))
+    loss_terms(loss, y, s, z, float(b), terms)
+    return float(terms.sum())
 
 
 class DualPoint(NamedTuple):
@@ -241,7 +236,7 @@ class LinearProblem:
     @cached_property
     def scale(self) -> float:
         """The objective of the best constant model: the unit in which gaps are measured."""
-        return float(loss_sum(self.loss, self.y, self.s, np.zeros(self.n), self.constant))
+        return self.loss_value(np.zeros(self.n), self.constant)
 
     def slopes(self, z: np.ndarray, b: float = 0.0) -> np.ndarray:
         """``l'(y_i, z_i + b)`` for every row: the dual point that belongs to margins z."""
@@ -265,12 +260,18 @@ class LinearProblem:
     def primal(self, w: np.ndarray, b: float = 0.0, Xw: np.ndarray | None = None) -> float:
         """The objective at (w, b)."""
         Xw = self.margins(w) if Xw is None else Xw
-        return float(loss_sum(self.loss, self.y, self.s, Xw, float(b))) + self.penalty.value(w)
+        return self.loss_value(Xw, b) + self.penalty.value(w)
+
+    def loss_value(self, Xw: np.ndarray, b: float = 0.0) -> float:
+        """The weighted mean of the loss at margins Xw + b."""
+        return mean_loss(self.loss, self.y, self.s, Xw, b)
 
     def dual(self, a: np.ndarray, Xta: np.ndarray | None = None, scale: float = 1.0) -> float:
         """The dual value at ``scale * a``, with ``Xta = X'(s a)``; -infinity outside the domains."""
         Xta = self.matrix.rmatvec(self.s * a) if Xta is None else Xta
-        return -float(conjugate_sum(self.loss, self.y, self.s, a, float(scale))) - self.penalty.conjugate(Xta, -scale)
+        terms = np.empty(self.n)
+        conjugate_terms(self.loss, self.y, self.s, a, float(scale), terms)
+        return -float(terms.sum()) - self.penalty.conjugate(Xta, -scale)
 
     def dual_point(self, a: np.ndarray, Xta: np.ndarray | None = None) -> DualPoint:
         """The given point made feasible, with its value.
@@ -383,7 +384,9 @@ class LinearProblem:
         """The certificate of two values; `a` is the dual point that `dual` belongs to."""
         size = abs(primal)
         if primal < dual:  # only then does it matter how large the terms were that cancelled
-            size += float(conjugate_magnitude(self.loss, self.y, self.s, a))
+            terms = np.empty(self.n)
+            conjugate_terms(self.loss, self.y, self.s, a, 1.0, terms)
+            size += float(np.abs(terms).sum() + self.s @ np.abs(self.y * a))
         return Certificate.of(primal, dual, self.scale, size)
 
     # -- for the loop

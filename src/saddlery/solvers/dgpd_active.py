@@ -22,7 +22,7 @@ from saddlery.matrix import Matrix
 from saddlery.matrix.vectors import combine
 from saddlery.parts import kernel
 from saddlery.point import Point
-from saddlery.problems.linear import conjugate_sum
+from saddlery.problems.linear import conjugate_terms
 from saddlery.solvers.active_sdca import _block
 from saddlery.solvers.base import Needs, Solver, State
 from saddlery.solvers.sdca import starting_dual
@@ -110,10 +110,11 @@ class DGPDActive(Solver):
 
     def _rounds(self, problem: Any, block: Matrix, y: Any, s: Any, a: np.ndarray, v: np.ndarray, tau: float) -> np.ndarray:
         """Simultaneous updates on the block with the ascent check; returns the new dual numbers."""
-        trial = np.empty_like(a)
+        trial, terms = np.empty_like(a), np.empty_like(a)
 
         def value(at: np.ndarray, v_at: np.ndarray) -> float:
-            return -float(conjugate_sum(problem.loss, y, s, at, 1.0)) - problem.penalty.conjugate(v_at)
+            conjugate_terms(problem.loss, y, s, at, 1.0, terms)
+            return -float(terms.sum()) - problem.penalty.conjugate(v_at)
 
         current = value(a, v)
         for _ in range(self.rounds):
