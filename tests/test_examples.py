@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
+ROOT = Path(__file__).parents[1]
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 
 def test_there_are_examples():
@@ -36,3 +39,21 @@ def test_example_runs(script, tmp_path):
 @pytest.mark.parametrize("script", EXAMPLES, ids=lambda path: path.stem)
 def test_example_says_how_to_run_it(script):
     assert f"Run: python examples/{script.name}" in script.read_text(encoding="utf-8")
+
+
+def test_readme_shows_what_it_prints(tmp_path):
+    """The block in the README prints the words beside it, and the numbers up to the tolerance of its solvers."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    code, shown = re.search(r"```python\n(.*?)```\s*```text\n(.*?)```", text, re.DOTALL).groups()
+    answer = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=True)
+    number = r"\d+\.?\d*(?:e-?\d+)?"
+    assert re.sub(number, "#", answer.stdout) == re.sub(number, "#", shown)
+    for printed, written in zip(re.findall(number, answer.stdout), re.findall(number, shown), strict=True):
+        assert math.isclose(float(printed), float(written), rel_tol=1e-3, abs_tol=1e-5)
+
+
+@pytest.mark.parametrize("page", sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]), ids=lambda path: path.name)
+def test_links_of_the_documentation_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+        if "://" not in target:
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"

@@ -20,8 +20,6 @@ from saddlery.solvers.loop import solve
 
 __all__ = ["PathResult", "alpha_grid", "path"]
 
-STOPS = (Status.INTERRUPTED, Status.CALLBACK)
-
 
 @dataclass
 class PathResult:
@@ -156,7 +154,15 @@ def path(
     """
     grid = alpha_grid([problem], n_alphas, alpha_min_ratio) if alphas is None else check_alphas(alphas)
     coefs, solutions = np.zeros((grid.size, problem.d)), []
-    callbacks = tuple(callbacks)
+    stops: list[Record] = []
+
+    def listen(record: Record) -> bool:
+        answers = [callback(record) for callback in listeners]
+        if any(answers):
+            stops.append(record)  # the status will not tell if the solve has converged at the same time
+        return bool(stops)
+
+    listeners = tuple(callbacks)
     for row, alpha in zip(coefs, grid, strict=True):
         solution = solve(
             problem.with_penalty(problem.penalty.scaled(alpha / problem.penalty.alpha)),
@@ -166,12 +172,13 @@ def path(
             max_seconds=max_seconds,
             start=start,
             random_state=random_state,
-            callbacks=callbacks,
+            callbacks=(listen,) if listeners else (),
         )
         row[:] = solution.w
         start = solution
         solutions.append(replace(solution, w=row, state=None))  # a state holds copies of much that is here already
-        if solution.status in STOPS or (on_solution is not None and on_solution(float(alpha), solutions[-1])):
+        enough = on_solution is not None and on_solution(float(alpha), solutions[-1])
+        if enough or stops or solution.status is Status.INTERRUPTED:
             break
     done = len(solutions)
     return PathResult(grid[:done], coefs[:done], np.array([solution.b for solution in solutions]), solutions)

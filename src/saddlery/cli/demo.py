@@ -252,7 +252,6 @@ def _write_picture(path: Path, contests: list[Contest]) -> Path | None:
     """The curves of our fits with scikit-learn's certificates as points; None without matplotlib."""
     try:
         from matplotlib.figure import Figure
-        from matplotlib.ticker import LogLocator, NullFormatter
     except ImportError:
         return None
     from saddlery.report.displays import COLOURS, ConvergenceDisplay
@@ -276,9 +275,6 @@ def _write_picture(path: Path, contests: list[Contest]) -> Path | None:
             ax.annotate(e.name.removeprefix("sklearn, "), (x, gap), color=COLOURS[number], bbox=box, zorder=5, **place)
         ax.set_title(f"{contest.data} ({contest.shape[0]} x {contest.shape[1]})", fontsize="medium")
         ax.set(xlabel="milliseconds", ylabel="")
-        ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        ax.xaxis.set_major_formatter("{x:g}")
-        ax.xaxis.set_minor_formatter(NullFormatter())
         ax.margins(x=0.12)
         ax.get_legend().remove()
     figure.axes[0].set_ylabel("relative gap")

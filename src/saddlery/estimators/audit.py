@@ -19,6 +19,8 @@ from saddlery.solvers.loop import solve
 
 __all__ = ["Audit", "audit"]
 
+FEW, MANY = 5, 1000  # epochs
+
 
 @dataclass(frozen=True)
 class Audit(Certificate):
@@ -50,8 +52,9 @@ class Audit(Certificate):
 def audit(estimator: Any, X: Any, y: Any, sample_weight: Any = None, tighten: bool | None = None) -> Audit:
     """Certify a fitted linear model: derive its objective from its parameters and bound how far it is from the optimum.
 
-    The objective is that of the data given here: give those of the fit. The dual point comes from the model's predictions (and
-    from its own dual coefficients where it keeps them). That bound may be loose; `tighten` improves it.
+    The objective is that of the data given here: give those of the fit. The dual point comes from the model's predictions and,
+    where it keeps them, its own dual coefficients; predictions of a rough model make a loose bound, so a few rounds of a solver
+    that starts there improve the dual point. The primal point is the model's, untouched.
 
     Parameters
     ----------
@@ -66,8 +69,9 @@ def audit(estimator: Any, X: Any, y: Any, sample_weight: Any = None, tighten: bo
     sample_weight : array-like of shape (n_rows,), optional
         The weights it was fitted with.
     tighten : bool, optional
-        Whether to improve the dual point by solving the problem from there on, which costs about as much as a fit. By default only
-        for the hinge, where predictions do not determine a dual point.
+        True goes on until the bound is tight, which costs about as much as a fit: the gap is then the model's true distance from
+        the optimum, to 1e-6 of the scale. False takes the predictions alone. By default five rounds, but as many as needed for the
+        hinge, where predictions do not determine a dual point.
 
     Returns
     -------
@@ -120,8 +124,9 @@ def _certify(reading: Reading, matrix: Matrix, tighten: bool | None) -> Certific
     w, b = (np.append(reading.w, reading.b / reading.scaling), 0.0) if reading.scaling else (reading.w, reading.b if free else 0.0)
     problem = LinearProblem(matrix, reading.y, reading.loss, reading.penalty, reading.weights, fit_intercept=free)
     duals: list[np.ndarray | None] = [None] if reading.dual is None else [None, reading.dual]
-    if tighten or (tighten is None and np.isinf(problem.loss.smoothness) and reading.dual is None):
-        duals.append(solve(problem, tol=1e-6, start=(w, b, duals[-1])).dual)
+    if tighten is not False:
+        rounds = MANY if tighten or np.isinf(problem.loss.smoothness) else FEW
+        duals.append(solve(problem, tol=1e-6, max_epochs=rounds, start=(w, b, duals[-1])).dual)
     return min((problem.certify(w, dual, b) for dual in duals), key=lambda certificate: certificate.gap)
 
 

@@ -81,10 +81,7 @@ def _make_penalty(alpha: float, l1_ratio: float) -> Any:
 
 def _outputs(estimator: Any, y: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, float, np.ndarray]]:
     """For each output of a classifier: its signs, its weights, its intercept and the codes of the classes."""
-    classes = estimator.classes_
-    codes = np.searchsorted(classes, y)
-    if not np.array_equal(classes[np.minimum(codes, len(classes) - 1)], y):
-        raise InputError("y holds labels that the model was not fitted on: give the data of its fit")
+    classes, codes = estimator.classes_, _codes(estimator, y)
     coefs = estimator.coef_.toarray() if sp.issparse(estimator.coef_) else np.atleast_2d(estimator.coef_)
     intercepts = np.broadcast_to(np.ravel(estimator.intercept_), len(coefs))
     positives = [1] if len(classes) == 2 else range(len(classes))
@@ -92,8 +89,17 @@ def _outputs(estimator: Any, y: np.ndarray) -> Iterator[tuple[np.ndarray, np.nda
         yield np.where(codes == k, 1.0, -1.0), w.astype(np.float64), float(b), codes
 
 
+def _codes(estimator: Any, y: np.ndarray) -> np.ndarray:
+    """The classes of rows as numbers."""
+    codes = np.searchsorted(estimator.classes_, y)
+    if not np.array_equal(estimator.classes_[np.minimum(codes, len(estimator.classes_) - 1)], y):
+        raise InputError("y holds labels that the model was not fitted on: give the data of its fit")
+    return codes
+
+
 def _factors(estimator: Any, y: np.ndarray, s: np.ndarray, weighted: bool) -> np.ndarray:
     """Class weights as scikit-learn computes them; some models count sample weights in "balanced", in versions that can."""
+    _codes(estimator, y)  # for its refusal of other labels, which is clearer
     able = "sample_weight" in inspect.signature(compute_class_weight).parameters
     options = {"sample_weight": s} if weighted and able else {}
     return compute_class_weight(estimator.class_weight, classes=estimator.classes_, y=y, **options)
@@ -118,7 +124,7 @@ def _logistic_regression(estimator: Any, y: np.ndarray, s: np.ndarray) -> Iterat
     C = float(np.ravel(estimator.C_ if chosen else estimator.C)[0])
     penalty, ratio = estimator.penalty, estimator.l1_ratio_ if chosen else estimator.l1_ratio
     if penalty in ("deprecated", "elasticnet"):
-        ratio = 0.0 if ratio is None else float(np.ravel(ratio)[0])
+        ratio = float(np.ravel(ratio)[0] or 0.0)  # None was l2 in older versions
     elif penalty is None or penalty == "none":
         C = math.inf
     else:

@@ -29,6 +29,16 @@ def _axes(ax: Any) -> Any:
     return plt.subplots(layout="constrained")[1]
 
 
+def _log_cost(ax: Any) -> None:
+    """A log axis with the labels 1, 2, 5, 10, ... instead of powers."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    ax.set_xscale("log")
+    ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    ax.xaxis.set_major_formatter("{x:g}")
+    ax.xaxis.set_minor_formatter(NullFormatter())
+
+
 def _tidy(ax: Any) -> None:
     ax.grid(True, which="major", color="#999999", alpha=0.3, linewidth=0.6)
     ax.spines[["top", "right"]].set_visible(False)
@@ -125,23 +135,28 @@ class ConvergenceDisplay:
         """
         if x not in COSTS:
             raise InputError(f"x must be one of {', '.join(COSTS)}, not {x!r}")
+        if xscale not in ("linear", "log"):
+            raise InputError(f"xscale must be 'linear' or 'log', not {xscale!r}")
         self.ax_ = ax = _axes(ax)
         self.figure_ = ax.figure
         self.lines_ = []
         for number, run in enumerate(self.runs):
             cost, gap = run.column(x), np.maximum(run.column("relative_gap"), FLOOR)
+            shown = cost > 0.0 if xscale == "log" else np.full(cost.shape, True)
             look = {"color": COLOURS[number % len(COLOURS)], "marker": "o", "markersize": 3.5, "linewidth": 1.8, **line_options}
             label = run.label or "certified relative gap"
-            self.lines_ += ax.plot(cost, gap, label=label, zorder=3, **look)
+            self.lines_ += ax.plot(cost[shown], gap[shown], label=label, zorder=3, **look)
             if hindsight:
                 bound = np.maximum(run.column("suboptimality"), FLOOR)
-                ax.plot(cost, bound, color=look["color"], linestyle="--", linewidth=1.1, alpha=0.8)
+                ax.plot(cost[shown], bound[shown], color=look["color"], linestyle="--", linewidth=1.1, alpha=0.8)
         if hindsight:
             ax.plot([], [], color="#777777", linestyle="--", linewidth=1.1, label="suboptimality, at most (in hindsight)")
         if tol is not None and tol > 0.0:
             ax.axhline(tol, color="#777777", linewidth=0.8, linestyle=":", label=f"tol = {tol:g}", zorder=1)
-        ax.set(yscale="log", xscale=xscale, xlabel=COSTS[x], ylabel="relative gap")
-        if xscale == "linear":
+        ax.set(yscale="log", xlabel=COSTS[x], ylabel="relative gap")
+        if xscale == "log":
+            _log_cost(ax)
+        else:
             ax.set_xlim(left=0)
         _tidy(ax)
         ax.legend(frameon=False, fontsize="small")
@@ -238,8 +253,8 @@ class PathDisplay:
         told = f"{len(order)} of {len(sizes)} features enter; largest relative gap {_largest(self.relative_gaps)}"
         self.ax_.set_title(told, fontsize="medium")
         _tidy(self.ax_)
-        if order:
-            self.ax_.legend(frameon=False, fontsize="small")
+        if order:  # beside the lines, which leave no room
+            self.ax_.legend(frameon=False, fontsize="small", loc="center left", bbox_to_anchor=(1.0, 0.5))
 
 
 def _largest(gaps: np.ndarray) -> str:

@@ -1,0 +1,303 @@
+"""Timing: ladders of settings, budgets, medians of interleaved rounds; and a log that lets an interrupted cell go on."""
+
+from __future__ import annotations
+
+import gc
+import json
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from . import ours
+from .cells import Task
+from .rivals import Rival
+
+__all__ = ["TARGETS", "Budget", "Log", "measure_cell"]
+
+TARGETS = (1e-3, 1e-4, 1e-6)
+CONTENDER = 4.0  # who needs more than this many times the best time is not timed again
+SHORT = 0.05  # seconds: below, a run is preceded by an untimed one, so that caches are as warm as for the others
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How long to try, and how often to repeat."""
+
+    quick: bool = False
+    fit_seconds: float = 20.0  # a ladder ends with the first fit that took longer
+    factor: float = 30.0  # or with the first that took this many times the best time to the last target
+    reference_seconds: float = 60.0
+    accuracy: float = 1e-10  # of the reference
+
+    def limit(self, best: float) -> float:
+        """CPU seconds after which a ladder ends."""
+        return min(self.fit_seconds, max(1.0, self.factor * best))
+
+    def repeats(self, seconds: float) -> int:
+        """How many times to run what takes so long."""
+        if self.quick:
+            return 3 if seconds < 1.0 else 1
+        return 9 if seconds < 0.02 else 5 if seconds < 0.2 else 3
+
+
+class Log:
+    """A file of events, one JSON object a line: what was measured, and what was under way when a process died."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.events = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+    def write(self, **event: Any) -> None:
+        """Append an event."""
+        self.events.append(event)
+        with self.path.open("a") as handle:
+            handle.write(json.dumps(event) + "\n")
+
+    def find(self, event: str, solver: str) -> list[dict[str, Any]]:
+        """Events of one kind about one solver."""
+        return [entry for entry in self.events if entry["event"] == event and entry["solver"] == solver]
+
+
+def timed(function: Callable[[], Any]) -> tuple[float, float, Any]:
+    """CPU seconds of all threads, wall seconds, result."""
+    gc.collect()
+    gc.disable()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            cpu, wall = time.process_time(), time.perf_counter()
+            result = function()
+            return time.process_time() - cpu, time.perf_counter() - wall, result
+    finally:
+        gc.enable()
+
+
+def measure_cell(task: Task, rivals: list[Rival], budget: Budget, threads: int, log: Log, known: dict | None = None) -> dict:
+    """All times of a cell. With `known`, an earlier result, only ours are measured and the peers' are kept."""
+    if known is None:
+        log.write(event="start", solver="reference", setting=None, time=time.time())
+        base = ours.reference(task, budget.accuracy, budget.reference_seconds)
+        best, gaps = task.values(base.weights), base.gaps
+    else:
+        best, gaps = np.array(known["reference"]["values"]), np.array(known["reference"]["gaps"])
+    mine = _first_ours(task, best, budget, threads, log)
+    ladders = known["peers"] if known else _ladders(task, rivals, best, mine, budget, log)
+    if known is None:
+        seen = [record["values"] for ladder in ladders.values() for record in ladder["steps"]]
+        best = np.min([best, *seen], axis=0)
+    for ladder in ladders.values():
+        for record in ladder["steps"]:
+            record["suboptimality"] = _worst(record.get("values"), best, record.get("suboptimality"))
+    jobs = _jobs(task, mine, {} if known else ladders, rivals, threads)
+    times = _rounds(jobs, budget, log)
+    return {
+        "cell": task.cell.name,
+        "task": task.cell.task,
+        "objective": {"loss": task.cell.loss, "penalty": task.objective.penalty, "alpha": task.objective.alpha},
+        "data": _facts(task),
+        "threads": threads,
+        "quick": budget.quick,
+        "reference": {"values": best.tolist(), "gaps": gaps.tolist(), "certified": float(np.max(gaps / best))},
+        "ours": _ours_times(task, mine, times, best),
+        "peers": ladders if known else {name: _peer_times(name, ladder, times) for name, ladder in ladders.items()},
+    }
+
+
+def _facts(task: Task) -> dict[str, Any]:
+    sparse = not isinstance(task.X, np.ndarray)
+    return {"rows": task.X.shape[0], "columns": task.X.shape[1], "nonzeros": int(task.X.nnz) if sparse else None}
+
+
+def _worst(values: Any, best: np.ndarray, otherwise: float | None = None) -> float | None:
+    """The largest relative suboptimality of all parts."""
+    return otherwise if values is None else float(np.max((np.asarray(values) - best) / best))
+
+
+# --------------------------------------------------------------------------- ours
+
+
+def tolerance(task: Task, best: np.ndarray, target: float) -> float:
+    """Our `tol`, in units of the objective at zero, for gaps of at most `target` times the optimum."""
+    return target * float(np.min(best / task.scales()))
+
+
+def _first_ours(task: Task, best: np.ndarray, budget: Budget, threads: int, log: Log) -> dict[float, dict[str, Any]]:
+    """One run for each target: warms up, and shows whether the certified gap is reached."""
+    records = {}
+    for target in TARGETS:
+        tol = tolerance(task, best, target)
+        log.write(event="start", solver="saddlery", setting=target, time=time.time())
+        run = ours.runner(task, tol, threads, 3 * budget.fit_seconds)
+        _, _, result = timed(run)
+        cpu, wall, result = timed(run)
+        got = ours.answer(task, result, tol, 3 * budget.fit_seconds)
+        values = task.values(got.weights)
+        records[target] = {
+            "cpu": cpu,
+            "wall": wall,
+            "tol": tol,
+            "gap": float(np.max(got.gaps / best)),
+            "values": values.tolist(),
+            "solver": got.solver,
+        }
+        log.write(event="done", solver="saddlery", setting=target)
+    return records
+
+
+def _ours_times(task: Task, mine: dict[float, dict[str, Any]], times: dict, best: np.ndarray) -> dict[str, Any]:
+    out = {}
+    for target, record in mine.items():
+        low = _worst(record["values"], best)
+        kept = {key: record[key] for key in ("tol", "gap", "solver")}
+        # A gap that is certified to the target and a value above it cannot both be right: such a run does not count.
+        reached = record["gap"] <= target * (1 + 1e-9) and low is not None and low <= target
+        out[f"{target:g}"] = {**times["saddlery", target], **kept, "suboptimality": low, "reached": reached}
+    return out
+
+
+# --------------------------------------------------------------------------- peers
+
+
+def _ladders(task: Task, rivals: list[Rival], best: np.ndarray, mine: dict, budget: Budget, log: Log) -> dict[str, Any]:
+    """Each rival's settings from loose to tight, until the last target or the end of its budget."""
+    fastest, ladders = mine[TARGETS[-1]]["cpu"], {}
+    for rival in rivals:
+        if not rival.can(task.objective, task.X):
+            continue
+        ladder = _ladder(task, rival, best, budget.limit(fastest), log)
+        ladders[rival.name] = ladder
+        arrived = [r["cpu"] for r in ladder["steps"] if _worst(r["values"], best) <= TARGETS[-1]]
+        fastest = min([fastest, *arrived])
+    return ladders
+
+
+def _ladder(task: Task, rival: Rival, best: np.ndarray, limit: float, log: Log) -> dict[str, Any]:
+    steps, note = log.find("step", rival.name), ""
+    died = log.find("died", rival.name)
+    ended = log.find("end", rival.name)
+    if ended or died:
+        return {"steps": steps, "note": died[-1]["why"] if died else ended[-1]["why"]}
+    try:
+        log.write(event="start", solver=rival.name, setting="warm-up", time=time.time())
+        warm_up(task, rival)
+        data = task.prepare(rival)
+        for setting in list(rival.ladder(task.objective))[len(steps) :]:
+            log.write(event="start", solver=rival.name, setting=setting, time=time.time())
+            cpu, wall, weights = timed(task.run(rival, data, setting))
+            values = task.values(weights)
+            steps.append({"setting": setting, "cpu": cpu, "wall": wall, "values": values.tolist()})
+            log.write(event="step", solver=rival.name, **steps[-1])
+            note = _why_stop(steps, best, limit)
+            if note:
+                break
+        else:
+            note = "end of its ladder"
+    except Exception as error:  # a rival that fails is a result, too
+        note = f"{type(error).__name__}: {error}"[:200]
+    log.write(event="end", solver=rival.name, why=note)
+    return {"steps": steps, "note": note}
+
+
+def _why_stop(steps: list[dict[str, Any]], best: np.ndarray, limit: float) -> str:
+    """Whether a ladder is at its end: a sentence, or nothing."""
+    errors = [_worst(step["values"], best) for step in steps]
+    if errors[-1] <= TARGETS[-1]:
+        return "reached"
+    if steps[-1]["cpu"] > limit or sum(step["cpu"] for step in steps) > 3 * limit:
+        return f"budget of {limit:.1f} s"
+    if len(errors) > 5 and min(errors[-4:]) > 0.95 * min(errors[:-4]) and steps[-1]["cpu"] > SHORT:
+        return "no progress in four steps"
+    return ""
+
+
+def warm_up(task: Task, rival: Rival) -> None:
+    """A fit of a few rows and columns in the same format, so that everything is compiled and loaded."""
+    rng = np.random.default_rng(0)
+    rows = np.concatenate([np.flatnonzero(task.y == label)[:30] for label in np.unique(task.y)[:2]])
+    X = task.X[rows][:, : min(task.X.shape[1], 40)]
+    y = rng.standard_normal(len(rows)) if task.cell.loss == "squared" else np.where(np.arange(len(rows)) % 2, 1.0, -1.0)
+    data = rival.prepare(X, y)
+    small = task.objective.at(0.1)
+    settings = list(rival.ladder(small))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for setting in settings[:3]:
+            rival.fit(data, small, setting)
+        if task.cell.task in ("path", "cv"):
+            rival.path(data, small, np.array([0.1, 0.05]), settings[0])
+
+
+def _peer_times(name: str, ladder: dict[str, Any], times: dict) -> dict[str, Any]:
+    """The least time of any setting that reached each target."""
+    out = {}
+    for target in TARGETS:
+        arrived = [
+            {**times.get((name, step["setting"]), _once(step)), "setting": step["setting"]}
+            for step in ladder["steps"]
+            if step["suboptimality"] <= target
+        ]
+        out[f"{target:g}"] = min(arrived, key=lambda time: (time["runs"] == 1, time["cpu"])) if arrived else None
+    steps = [{key: step[key] for key in ("setting", "cpu", "wall", "suboptimality")} for step in ladder["steps"]]
+    return {"times": out, "steps": steps, "note": ladder["note"]}
+
+
+def _once(step: dict[str, Any]) -> dict[str, Any]:
+    return {"cpu": step["cpu"], "wall": step["wall"], "runs": 1}
+
+
+# --------------------------------------------------------------------------- rounds
+
+
+def _jobs(task: Task, mine: dict, ladders: dict, rivals: list[Rival], threads: int) -> list[dict[str, Any]]:
+    """What is to be timed again: ours at every target, and of the contenders the two fastest settings that reach it."""
+    jobs = [
+        {"solver": "saddlery", "setting": target, "first": record, "run": ours.runner(task, record["tol"], threads)}
+        for target, record in mine.items()
+    ]
+    wanted: dict[str, set[Any]] = {}
+    for target in TARGETS:
+        reached = {
+            name: sorted((s["cpu"], s["setting"]) for s in ladder["steps"] if s["suboptimality"] <= target)[:2]
+            for name, ladder in ladders.items()
+        }
+        least = min((times[0][0] for times in reached.values() if times), default=np.inf)
+        for name, times in reached.items():
+            wanted.setdefault(name, set()).update(setting for cpu, setting in times if cpu <= CONTENDER * least)
+    for rival in rivals:
+        if wanted.get(rival.name):
+            data = task.prepare(rival)
+            first = {step["setting"]: step for step in ladders[rival.name]["steps"]}
+            jobs += [
+                {"solver": rival.name, "setting": setting, "first": first[setting], "run": task.run(rival, data, setting)}
+                for setting in sorted(wanted[rival.name], reverse=True)
+            ]
+    return jobs
+
+
+def _rounds(jobs: list[dict[str, Any]], budget: Budget, log: Log) -> dict[tuple[str, Any], dict[str, Any]]:
+    """Medians over rounds in which everyone runs once, so that a change of the machine's load meets all alike."""
+    banned = {(entry["solver"], entry["setting"]) for entry in log.events if entry["event"] == "died"}
+    jobs = [job for job in jobs if (job["solver"], job["setting"]) not in banned]
+    times: dict[tuple[str, Any], list[tuple[float, float]]] = {(job["solver"], job["setting"]): [] for job in jobs}
+    wanted = {(job["solver"], job["setting"]): budget.repeats(job["first"]["cpu"]) for job in jobs}
+    for turn in range(max(wanted.values())):
+        for job in jobs:
+            key = (job["solver"], job["setting"])
+            if turn >= wanted[key]:
+                continue
+            log.write(event="start", solver=key[0], setting=key[1], time=time.time())
+            if job["first"]["cpu"] < SHORT or turn == 0:
+                timed(job["run"])
+            times[key].append(timed(job["run"])[:2])
+    log.write(event="done", solver="all", setting=None)
+    return {key: _median(pairs) for key, pairs in times.items()}
+
+
+def _median(pairs: list[tuple[float, float]]) -> dict[str, Any]:
+    cpu, wall = np.array(pairs).T
+    return {"cpu": float(np.median(cpu)), "wall": float(np.median(wall)), "runs": len(pairs), "spread": float(cpu.max() / cpu.min())}

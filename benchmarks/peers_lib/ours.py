@@ -1,0 +1,84 @@
+"""Our side of a task, through the public names: from raw arrays to a certified solution, everything included."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import saddlery as sd
+
+from .cells import Task
+from .objectives import Objective
+
+__all__ = ["Answer", "answer", "reference", "runner"]
+
+MAX_EPOCHS = 100_000
+
+
+class Answer(NamedTuple):
+    """Weights of all parts, their certified gaps, and the name of the solver."""
+
+    weights: np.ndarray
+    gaps: np.ndarray
+    solver: str
+
+
+def penalty(objective: Objective) -> Any:
+    """The penalty of an objective."""
+    if objective.penalty == "elasticnet":
+        return sd.penalties.ElasticNet(objective.alpha, objective.l1_ratio)
+    return (sd.penalties.L1 if objective.penalty == "l1" else sd.penalties.L2)(objective.alpha)
+
+
+def runner(task: Task, tol: float, threads: int = 1, max_seconds: float | None = None) -> Callable[[], Any]:
+    """What is timed: problem construction, validation, conversions, the fit and its certificates."""
+    options = {"tol": tol, "max_epochs": MAX_EPOCHS, "max_seconds": max_seconds}
+    X, y, objective = task.X, task.y, task.objective
+
+    def problem(X: Any, y: np.ndarray) -> Any:
+        return sd.LinearProblem(X, y, loss=objective.loss, penalty=penalty(objective))
+
+    if task.cell.task == "fit":
+        return lambda: sd.solve(problem(X, y), **options)
+    if task.cell.task == "path":
+        return lambda: sd.path(problem(X, y), alphas=task.alphas, **options)
+    common = {"loss": objective.loss, "penalty": "l1", "fit_intercept": False, "n_jobs": threads, **options}
+    if task.cell.task == "ovr":
+        return lambda: sd.LinearClassifier(alpha=objective.alpha, **common).fit(X, y)
+    cls = sd.LinearRegressorCV if objective.loss == "squared" else sd.LinearClassifierCV
+    return lambda: cls(alphas=task.alphas, cv=task.folds, refit=False, **common).fit(X, y)
+
+
+def answer(task: Task, result: Any, tol: float, max_seconds: float | None = None) -> Answer:
+    """Weights and gaps of a result of :func:`runner`.
+
+    A cross-validation keeps no weights: its paths are computed once more, outside of the timing, with the same options.
+    """
+    if task.cell.task == "fit":
+        return Answer(result.w[None, :], task.gather([result.certificate.gap]), result.solver)
+    if task.cell.task == "ovr":
+        return Answer(result.coef_, task.gather([c.gap for c in result.certificates_]), result.solver_)
+    paths = [result]
+    if task.cell.task == "cv":
+        first = penalty(task.objective)
+        sides = [sd.LinearProblem(task.X[a], task.y[a], loss=task.objective.loss, penalty=first) for a, _ in task.folds]
+        paths = [sd.path(side, alphas=task.alphas, tol=tol, max_epochs=MAX_EPOCHS, max_seconds=max_seconds) for side in sides]
+    gaps = [certificate.gap for result in paths for certificate in result.certificates]
+    return Answer(np.concatenate([result.coefs for result in paths]), task.gather(gaps), paths[0].solutions[-1].solver)
+
+
+def reference(task: Task, accuracy: float, max_seconds: float) -> Answer:
+    """The optimum by an independent, tighter run; its gaps say how well it is known."""
+    first = _solve(task, 1e-4, max_seconds)
+    tol = accuracy * float(np.min(task.values(first.weights) / task.scales()))
+    return _solve(task, tol, max_seconds)
+
+
+def _solve(task: Task, tol: float, max_seconds: float) -> Answer:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        result = None if task.cell.task == "cv" else runner(task, tol, max_seconds=max_seconds)()
+        return answer(task, result, tol, max_seconds)

@@ -1,0 +1,58 @@
+"""Every registered solver on every problem that it accepts, and one cached run for each."""
+
+import functools
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+import saddlery as sd
+from saddlery.registry import LOSSES, PENALTIES, SOLVERS
+
+
+@dataclass(frozen=True)
+class Case:
+    """A solver and a kind of problem."""
+
+    solver: str
+    loss: Any
+    penalty: Any
+    intercept: bool
+
+    def __str__(self):
+        names = LOSSES.name_of(self.loss), PENALTIES.name_of(self.penalty)
+        return "-".join([*names, *["intercept"] * self.intercept, self.solver])
+
+
+def _cases():
+    """Grouped by loss and penalty, so that neighbours share compiled kernels."""
+    for loss in (LOSSES.get(name)() for name in LOSSES.names()):
+        for penalty in (PENALTIES.get(name)(0.7) for name in PENALTIES.names()):
+            for intercept in (False, True):
+                problem = sd.LinearProblem([[1.0], [2.0]], [1, -1], loss, penalty, fit_intercept=intercept)
+                for name in SOLVERS.names():
+                    if not SOLVERS.get(name).needs.missing(problem):
+                        yield Case(name, loss, penalty, intercept)
+
+
+@pytest.fixture(params=_cases(), ids=str)
+def case(request):
+    """Every solver with every problem that it accepts."""
+    return request.param
+
+
+@pytest.fixture(scope="session")
+def problem_of(make_problem):
+    """problem_of(case, ...): the small random problem of a case."""
+    return lambda case, matrix="dense", **options: make_problem(case.loss, case.penalty, matrix, case.intercept, **options)
+
+
+@pytest.fixture(scope="session")
+def solved(problem_of):
+    """solved(case, matrix): one run to a relative gap of 1e-9, kept for all tests that look at it."""
+
+    @functools.cache
+    def run(key, case, matrix):
+        return sd.solve(problem_of(case, matrix), case.solver, tol=1e-9, max_epochs=3000)
+
+    return lambda case, matrix="dense": run(str(case), case, matrix)
