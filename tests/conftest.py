@@ -74,15 +74,18 @@ LOSS_FORMULAS = {
 PENALTY_FORMULAS = {
     "l1": lambda f, penalty, w: penalty.alpha * f.sum(f.abs(w)),
     "l2": lambda f, penalty, w: penalty.alpha / 2 * f.sum(f.square(w)),
-    "elasticnet": lambda f, penalty, w: penalty.alpha
-    * (penalty.l1_ratio * f.sum(f.abs(w)) + (1 - penalty.l1_ratio) / 2 * f.sum(f.square(w))),
+    "elasticnet": lambda f, penalty, w: (
+        penalty.alpha * (penalty.l1_ratio * f.sum(f.abs(w)) + (1 - penalty.l1_ratio) / 2 * f.sum(f.square(w)))
+    ),
 }
 
 
 def objective(maths, problem, X, w, b):
     """The objective of a problem with the data X, by the formulas above."""
     values = LOSS_FORMULAS[LOSSES.name_of(problem.loss)](maths, problem.loss, problem.y, X @ w + b)
-    return maths.sum(maths.multiply(problem.s, values)) + PENALTY_FORMULAS[PENALTIES.name_of(problem.penalty)](maths, problem.penalty, w)
+    return maths.sum(maths.multiply(problem.s, values)) + PENALTY_FORMULAS[PENALTIES.name_of(problem.penalty)](
+        maths, problem.penalty, w
+    )
 
 
 @functools.cache

@@ -16,8 +16,9 @@ from sklearn.model_selection import KFold
 import saddlery as sd
 from saddlery import model_file
 from saddlery.errors import InputError
+from saddlery.files import write_atomically
 from saddlery.losses import loss as make_loss_class
-from saddlery.model_file import read_model, write_atomically
+from saddlery.model_file import read_model
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 5))

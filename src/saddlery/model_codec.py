@@ -132,7 +132,7 @@ class Decoder:
         fields, counts = content["fields"], self.decode(content["counts"])
         trace = Trace()
         for at, row in enumerate(self.decode(content["numbers"]).tolist()):
-            values = {field: int(value) if field in WHOLE else value for field, value in zip(fields, row, strict=True)}
+            values: dict[str, Any] = {f: int(value) if f in WHOLE else value for f, value in zip(fields, row, strict=True)}
             trace.append(Record(**values) if counts is None else Record(**values, counts=counts[at]))
         return trace
 

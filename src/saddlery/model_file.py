@@ -7,12 +7,10 @@ its certificate is about, and the versions of what wrote it.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
 import platform
-import tempfile
 import warnings
 from importlib.metadata import version
 from pathlib import Path
@@ -22,10 +20,11 @@ import numpy as np
 
 import saddlery
 from saddlery.errors import InputError
+from saddlery.files import write_atomically
 from saddlery.model_codec import Decoder, Encoder, part_fields
 from saddlery.registry import LOSSES, PENALTIES
 
-__all__ = ["ModelFile", "load", "read_model", "restore", "save", "write_atomically"]
+__all__ = ["ModelFile", "load", "read_model", "restore", "save"]
 
 FORMAT = 1
 ESTIMATORS = ("LinearClassifier", "LinearRegressor", "LinearClassifierCV", "LinearRegressorCV")
@@ -138,43 +137,6 @@ def _digest(text: str, arrays: dict[str, np.ndarray]) -> str:
         digest.update(f"\n{name} {array.dtype.name} {array.shape}\n".encode())
         digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()
-
-
-def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
-    """Write a file so that it appears whole or not at all: beside its place, to the disk, then moved.
-
-    Raises
-    ------
-    OSError
-        If that fails; what was there before is untouched.
-    """
-    place = Path(os.path.realpath(path))  # a link stays a link
-    draft = None
-    try:
-        handle, draft = tempfile.mkstemp(prefix=f".{place.name}.", suffix=".part", dir=place.parent)
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(draft, _mode(place))
-        os.replace(draft, place)
-    except BaseException as error:
-        if draft is not None:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(draft)
-        if isinstance(error, OSError):
-            kept = ": the file that was there is unchanged" if place.exists() else ""
-            raise OSError(error.errno, f"could not write {path} ({error.strerror}){kept}") from error
-        raise
-
-
-def _mode(place: Path) -> int:
-    """The permissions of the file that is replaced, or those of any new file."""
-    if place.exists():
-        return place.stat().st_mode & 0o777
-    mask = os.umask(0)  # the only way to read it is to set it
-    os.umask(mask)
-    return 0o666 & ~mask
 
 
 # --------------------------------------------------------------------------- loading

@@ -21,7 +21,7 @@ import types as python_types
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, Literal, get_type_hints
 
 import numba
 from numba import types
@@ -191,7 +191,7 @@ def part(cls: type) -> type:
     return cls
 
 
-def verb(name: str, arguments: str, inline: str = "never") -> None:
+def verb(name: str, arguments: str, inline: Literal["never", "always"] = "never") -> None:
     """Let kernels call the method `name` of any part. `arguments` names them, as each method must.
 
     Parameters

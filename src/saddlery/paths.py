@@ -89,7 +89,7 @@ def alpha_grid(problems: Sequence[LinearProblem], n_alphas: int = 100, alpha_min
         raise InputError(f"alpha_min_ratio must lie between 0 and 1, not {alpha_min_ratio!r}")
     top = max(problem.alpha_max() if sparse else _curvature_bound(problem) for problem in problems)
     if not top > 0.0:
-        raise InputError("no column of X tells anything about y, so all weights are zero for every alpha: give alphas if you mean it")
+        raise InputError("no column of X tells anything about y, so all weights are zero for every alpha: check X, or give alphas")
     return np.geomspace(top, top * ratio, n_alphas) if n_alphas > 1 else np.array([top])
 
 

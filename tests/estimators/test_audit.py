@@ -219,7 +219,7 @@ def test_refuses_what_it_does_not_know(two_classes, model, reason):
     ("model", "reason"),
     [
         (LogisticRegression(max_iter=1000), "multinomial"),
-        (LinearSVC(multi_class="crammer_singer"), "Crammer-Singer"),
+        (LinearSVC(multi_class="crammer_singer", C=1e-3, max_iter=100_000), "Crammer-Singer"),
         (SVC(kernel="linear"), "two classes"),
         (SVC(), "linear kernel"),
         (SGDClassifier(penalty=None), "without penalty"),

@@ -136,7 +136,9 @@ def test_dual_bounds_are_the_domain_of_the_conjugate(any_loss):
         assert any_loss.conjugate(y, 0.0) == 0.0
         assert all(math.isfinite(any_loss.conjugate(y, a)) for a in dual_grid(any_loss, y))
         for end, outwards in ((low, -1.0), (high, 1.0)):
-            assert math.isfinite(end) is math.isinf(any_loss.conjugate(y, end + outwards * 1e-9 if math.isfinite(end) else outwards * 1e6))
+            assert math.isfinite(end) is math.isinf(
+                any_loss.conjugate(y, end + outwards * 1e-9 if math.isfinite(end) else outwards * 1e6)
+            )
 
 
 def test_conjugate_curvature_says_what_the_conjugate_is(any_loss):

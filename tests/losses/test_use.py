@@ -12,7 +12,12 @@ from saddlery.errors import InputError
 from saddlery.losses.base import LOSS_VERBS
 from saddlery.registry import LOSSES
 
-SAMPLES = {"y": np.array([-1.0, 1.0, 1.0]), "z": np.array([-0.3, 0.4, 2.0]), "a": np.array([0.2, -0.4, 0.0]), "step": np.array([0.5, 1.0, 2.0])}
+SAMPLES = {
+    "y": np.array([-1.0, 1.0, 1.0]),
+    "z": np.array([-0.3, 0.4, 2.0]),
+    "a": np.array([0.2, -0.4, 0.0]),
+    "step": np.array([0.5, 1.0, 2.0]),
+}
 
 
 def test_facts(any_loss):

@@ -23,13 +23,16 @@ def problems(X=X):
                 yield (loss, penalty, intercept), sd.LinearProblem(X, y, loss, PENALTIES.get(penalty)(0.05), fit_intercept=intercept)
 """
 
-ALL_PAIRS = DATA + """
+ALL_PAIRS = (
+    DATA
+    + """
 from scipy.sparse import csr_array
 from saddlery.parts import cache_misses
 for data in (X, csr_array(X)):
     assert all(sd.solve(problem, max_epochs=50).certificate.gap < 1.0 for _, problem in problems(data))
 print(json.dumps(cache_misses()))
 """
+)
 
 NOTEBOOK = """
 import json
@@ -84,7 +87,9 @@ from saddlery.parts import cache_misses
 print(json.dumps([cache_misses(), values, 2.0 * sd.solve(same, tol=1e-10).certificate.primal]))
 """
 
-SOLVES = DATA + """
+SOLVES = (
+    DATA
+    + """
 import sys
 out = {}
 for key, problem in problems():
@@ -95,6 +100,7 @@ for key, problem in problems():
 json.dump(out, open(sys.argv[1], "w"))
 print(len(out))
 """
+)
 
 
 @pytest.fixture(scope="module")

@@ -28,7 +28,9 @@ def strongly_convex(penalty):
 
 def minimum(function, low=-200.0, high=200.0):
     """The minimum of a convex function with a possible kink at 0, by a method that only sees values."""
-    sides = [minimize_scalar(function, bounds=bounds, method="bounded", options={"xatol": 1e-12}) for bounds in ((low, 0.0), (0.0, high))]
+    sides = [
+        minimize_scalar(function, bounds=bounds, method="bounded", options={"xatol": 1e-12}) for bounds in ((low, 0.0), (0.0, high))
+    ]
     return min([(float(side.fun), float(side.x)) for side in sides] + [(function(0.0), 0.0)])
 
 
@@ -88,7 +90,10 @@ def test_value_is_a_penalty(any_penalty):
     for v in VECTORS:
         assert any_penalty.value(v) > 0.0
         assert any_penalty.value(-v) == pytest.approx(any_penalty.value(v))
-        assert any_penalty.value(0.3 * v + 0.7 * VECTORS[0]) <= 0.3 * any_penalty.value(v) + 0.7 * any_penalty.value(VECTORS[0]) + 1e-12
+        assert (
+            any_penalty.value(0.3 * v + 0.7 * VECTORS[0])
+            <= 0.3 * any_penalty.value(v) + 0.7 * any_penalty.value(VECTORS[0]) + 1e-12
+        )
 
 
 def test_map_is_the_gradient_of_the_conjugate(any_penalty):

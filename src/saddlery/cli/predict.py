@@ -33,7 +33,8 @@ def run(args: Any) -> int:
     """Load, read, predict, write."""
     options.check_output(args.output)
     from saddlery.cli.features import matching_columns
-    from saddlery.model_file import read_model, restore, write_atomically
+    from saddlery.files import write_atomically
+    from saddlery.model_file import read_model, restore
 
     file = read_model(args.model)
     model = restore(file)

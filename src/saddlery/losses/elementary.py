@@ -47,7 +47,7 @@ def _decaying_exp(x):
     p = 1.0 / 40320.0 + r * (1.0 / 362880.0 + r * (1.0 / 3628800.0 + r * p))
     p = 1.0 / 120.0 + r * (1.0 / 720.0 + r * (1.0 / 5040.0 + r * p))
     p = 1.0 + r * (1.0 + r * (0.5 + r * (1.0 / 6.0 + r * (1.0 / 24.0 + r * p))))
-    return p * _number_of((_bits_of(shifted) + np.int64(1023)) << np.int64(52))
+    return p * _number_of((_bits_of(shifted) + np.int64(1023)) << np.int64(52))  # type: ignore[call-arg]
 
 
 @kernel

@@ -25,7 +25,7 @@ def _sigmoid(t):
 
 @kernel
 def _solve_logit(p, m, step):
-    """Root of h(u) = step (m + u) + sigmoid(u) - p: safeguarded Newton in the logit u (notes, section 2).
+    """Root of h(u) = step (m + u) + sigmoid(u) - p: safeguarded Newton in the logit u.
 
     h grows, so [-m + (p - 1) / step, -m + p / step] holds the root. The stopping rule is on h, not on the move of
     u: rounding would push Newton out of the bracket and leave the rest to bisection.

@@ -110,7 +110,8 @@ def separable(cls: Any) -> Any:
 
     cls = part(cls)
     for method in (value, prox, conjugate, dual_map, dual_scale):
-        setattr(cls, method.__name__, method)
+        if method.__name__ not in vars(cls):  # a penalty may know better
+            setattr(cls, method.__name__, method)
     cls.separable = True
     return cls
 

@@ -331,14 +331,9 @@ class LinearProblem:
 
     def _best_scale(self, a: np.ndarray, Xta: np.ndarray) -> tuple[float, float]:
         """The best t among a few for the concave function t -> D(t a), and its value."""
-        limit = self.penalty.dual_scale(Xta)
         if self.penalty.strong_convexity == 0.0:
-            candidates = [limit]
-            ray = self._quadratic_peak(a)
-            if ray is not None:  # along the ray D is a parabola, and t > 1 is allowed
-                top = float(np.max(np.abs(Xta), initial=0.0))
-                bound = self.penalty.threshold / top * (1.0 - 1e-13) if top > 0.0 else math.inf
-                candidates = [min(ray, bound)]
+            ray = self._quadratic_peak(a)  # along the ray D may be a parabola, and t > 1 is allowed
+            candidates = [self.penalty.dual_scale(Xta)] if ray is None else [ray * self.penalty.dual_scale(ray * Xta)]
         else:
             top = float(np.max(np.abs(Xta), initial=0.0))
             inner = min(1.0, self.penalty.threshold / top) if top > 0.0 else 1.0

@@ -123,7 +123,7 @@ def _page(title: str, body: Markup) -> str:
 
 
 def _write(path: Path, text: str) -> Path:
-    from saddlery.model_file import write_atomically
+    from saddlery.files import write_atomically
 
     if path.is_dir() or not path.parent.is_dir():
         raise InputError(f"cannot write the report to {path}: give a file name in a directory that exists")

@@ -1,4 +1,4 @@
-"""SDCA on active rows and columns: the greedy, working-set form that the notes on the doubly-greedy paper found best.
+"""SDCA on active rows and columns: the greedy, working-set use of the doubly-greedy idea that works best in practice.
 
 Each round *searches* (complete v, w = map(v), margins and the gap of every row), then *sweeps* over a compact copy of the rows
 that carry the gap and the columns that carry the model, until that sub-problem's gap is a twentieth of the whole one:

@@ -20,6 +20,7 @@ from saddlery.errors import InputError
 from saddlery.point import Point
 from saddlery.solvers.auto import resolve
 from saddlery.solvers.base import Record, Solution, Solver, State, Status, Trace
+from saddlery.threads import small_products_on_one_thread
 
 __all__ = ["solve"]
 
@@ -32,7 +33,9 @@ class _Best:
     def __init__(self, problem: Any):
         self.problem = problem
         self.primal, self.dual = np.inf, -np.inf
-        self.w, self.b, self.a = None, 0.0, None
+        self.w: Any = None
+        self.b = 0.0
+        self.a: Any = None
 
     def update(self, point: Point) -> None:
         primal, dual = self.problem.evaluate(point)
@@ -117,9 +120,24 @@ def solve(
     if max_epochs < 0 or (max_seconds is not None and max_seconds < 0):
         raise InputError("max_epochs and max_seconds must be 0 or more")
     method = resolve(problem, solver)
+    with small_products_on_one_thread(problem.matrix.nnz):
+        return _run(problem, method, tol, max_epochs, max_seconds, start, _as_generator(random_state), tuple(callbacks))
+
+
+def _run(
+    problem: Any,
+    method: Solver,
+    tol: float,
+    max_epochs: int,
+    max_seconds: float | None,
+    start: Any,
+    rng: np.random.Generator,
+    callbacks: tuple[Callable[[Record], Any], ...],
+) -> Solution:
+    """The loop itself."""
     clock = time.perf_counter
     began = clock()
-    best, trace, callbacks = _Best(problem), Trace(), tuple(callbacks)
+    best, trace = _Best(problem), Trace()
     state: Any = None
     epoch, status, since_check = 0, Status.MAX_EPOCHS, 0.0
 
@@ -144,7 +162,7 @@ def solve(
 
     try:
         resumed = isinstance(start, State)
-        state = copy.deepcopy(start) if resumed else method.init(problem, _as_start(problem, start), _as_generator(random_state))
+        state = copy.deepcopy(start) if resumed else method.init(problem, _as_start(problem, start), rng)
         stop = check()
         while stop is None and epoch < max_epochs:
             if max_seconds is not None and clock() - began >= max_seconds:

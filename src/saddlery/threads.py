@@ -1,0 +1,45 @@
+"""One BLAS thread for small problems: handing a product of a few microseconds to a second core costs more than it saves.
+
+On a busy machine it may cost a hundred times more, because the threads wait for each other by spinning. The limit holds while
+any small problem is being solved in this process and ends with the last one; concurrent solves in threads are counted.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from threadpoolctl import ThreadpoolController
+
+__all__ = ["small_products_on_one_thread"]
+
+SMALL = 2_000_000  # entries of X
+_lock = threading.Lock()
+_users: list[Any] = []  # the limiter, once for each solve that wants it
+
+
+@functools.cache
+def _controller() -> ThreadpoolController:
+    import scipy.linalg  # noqa: F401 - only libraries that are loaded can be limited
+
+    return ThreadpoolController()
+
+
+@contextmanager
+def small_products_on_one_thread(entries: int) -> Iterator[None]:
+    """Limit BLAS to one thread inside the block if the data hold few entries."""
+    if entries > SMALL:
+        yield
+        return
+    with _lock:
+        _users.append(_users[0] if _users else _controller().limit(limits=1, user_api="blas"))
+    try:
+        yield
+    finally:
+        with _lock:
+            limiter = _users.pop()
+            if not _users:
+                limiter.restore_original_limits()
