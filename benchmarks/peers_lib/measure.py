@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from . import ours
 from .cells import Task
@@ -93,7 +94,7 @@ def measure_cell(task: Task, rivals: list[Rival], budget: Budget, threads: int, 
     for ladder in ladders.values():
         for record in ladder["steps"]:
             record["suboptimality"] = _worst(record.get("values"), best, record.get("suboptimality"))
-    jobs = _jobs(task, mine, {} if known else ladders, rivals, threads)
+    jobs = _jobs(task, mine, {} if known else ladders, rivals, threads, budget)
     times = _rounds(jobs, budget, log)
     return {
         "cell": task.cell.name,
@@ -216,20 +217,20 @@ def _why_stop(steps: list[dict[str, Any]], best: np.ndarray, limit: float) -> st
 
 
 def warm_up(task: Task, rival: Rival) -> None:
-    """A fit of a few rows and columns in the same format, so that everything is compiled and loaded."""
+    """Small fits of random data in the same format, so that everything is loaded and compiled."""
     rng = np.random.default_rng(0)
-    rows = np.concatenate([np.flatnonzero(task.y == label)[:30] for label in np.unique(task.y)[:2]])
-    X = task.X[rows][:, : min(task.X.shape[1], 40)]
-    y = rng.standard_normal(len(rows)) if task.cell.loss == "squared" else np.where(np.arange(len(rows)) % 2, 1.0, -1.0)
-    data = rival.prepare(X, y)
-    small = task.objective.at(0.1)
-    settings = list(rival.ladder(small))
+    X: Any = rng.standard_normal((60, 20))
+    if not isinstance(task.X, np.ndarray):
+        X = sp.csr_array(np.where(rng.random(X.shape) < 0.5, X, 0.0))
+    y = rng.standard_normal(60) if task.cell.loss == "squared" else np.where(np.arange(60) % 2, 1.0, -1.0)
+    small = task.objective.at(0.01)
+    data, settings = rival.prepare(X, y), list(rival.ladder(small))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for setting in settings[:3]:
             rival.fit(data, small, setting)
         if task.cell.task in ("path", "cv"):
-            rival.path(data, small, np.array([0.1, 0.05]), settings[0])
+            rival.path(data, small, np.array([0.02, 0.01]), settings[0])
 
 
 def _peer_times(name: str, ladder: dict[str, Any], times: dict) -> dict[str, Any]:
@@ -253,12 +254,12 @@ def _once(step: dict[str, Any]) -> dict[str, Any]:
 # --------------------------------------------------------------------------- rounds
 
 
-def _jobs(task: Task, mine: dict, ladders: dict, rivals: list[Rival], threads: int) -> list[dict[str, Any]]:
+def _jobs(task: Task, mine: dict, ladders: dict, rivals: list[Rival], threads: int, budget: Budget) -> list[dict[str, Any]]:
     """What is to be timed again: ours at every target, and of the contenders the two fastest settings that reach it."""
-    jobs = [
-        {"solver": "saddlery", "setting": target, "first": record, "run": ours.runner(task, record["tol"], threads)}
-        for target, record in mine.items()
-    ]
+    jobs = []
+    for target, record in mine.items():
+        run = ours.runner(task, record["tol"], threads, 3 * budget.fit_seconds)
+        jobs.append({"solver": "saddlery", "setting": target, "first": record, "run": run})
     wanted: dict[str, set[Any]] = {}
     for target in TARGETS:
         reached = {
@@ -284,20 +285,26 @@ def _rounds(jobs: list[dict[str, Any]], budget: Budget, log: Log) -> dict[tuple[
     banned = {(entry["solver"], entry["setting"]) for entry in log.events if entry["event"] == "died"}
     jobs = [job for job in jobs if (job["solver"], job["setting"]) not in banned]
     times: dict[tuple[str, Any], list[tuple[float, float]]] = {(job["solver"], job["setting"]): [] for job in jobs}
-    wanted = {(job["solver"], job["setting"]): budget.repeats(job["first"]["cpu"]) for job in jobs}
-    for turn in range(max(wanted.values())):
+    for turn in range(max(budget.repeats(job["first"]["cpu"]) for job in jobs)):
         for job in jobs:
-            key = (job["solver"], job["setting"])
-            if turn >= wanted[key]:
-                continue
-            log.write(event="start", solver=key[0], setting=key[1], time=time.time())
-            if job["first"]["cpu"] < SHORT or turn == 0:
-                timed(job["run"])
-            times[key].append(timed(job["run"])[:2])
+            key, first = (job["solver"], job["setting"]), job["first"]
+            repeats = budget.repeats(first["cpu"])
+            if repeats == 1 and turn == 0:
+                times[key].append((first["cpu"], first["wall"]))
+            elif turn < repeats:
+                log.write(event="start", solver=key[0], setting=key[1], time=time.time())
+                if first["cpu"] < SHORT or (turn == 0 and first["cpu"] < 1.0):
+                    timed(job["run"])
+                times[key].append(timed(job["run"])[:2])
     log.write(event="done", solver="all", setting=None)
     return {key: _median(pairs) for key, pairs in times.items()}
 
 
 def _median(pairs: list[tuple[float, float]]) -> dict[str, Any]:
     cpu, wall = np.array(pairs).T
-    return {"cpu": float(np.median(cpu)), "wall": float(np.median(wall)), "runs": len(pairs), "spread": float(cpu.max() / cpu.min())}
+    return {
+        "cpu": float(np.median(cpu)),
+        "wall": float(np.median(wall)),
+        "runs": len(pairs),
+        "spread": float(cpu.max() / cpu.min()),
+    }

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .objectives import Objective
-from .rivals import Rival, columns_first, rounds, rows_first, tolerances
+from .rivals import Rival, columns_first, rounds, tolerances
 
 __all__ = ["RIVALS"]
 

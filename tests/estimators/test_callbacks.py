@@ -60,7 +60,7 @@ def test_a_callback_can_stop(numbers):
 def test_folds_are_tasks(numbers):
     listener = Listener()
     sd.LinearRegressorCV(n_alphas=4, cv=3, n_jobs=2).set_callbacks(listener).fit(*numbers)
-    assert listener.heard.count("end certificate") == 12
+    assert listener.heard.count("end strength") == 12
     assert {"begin fold 0", "end fold 2"} <= set(listener.heard)
 
 

@@ -1,8 +1,8 @@
 """scikit-learn's callback protocol (1.9 and later) on top of the records of the loop.
 
 A fit is a task. Its subtasks are the certificates of the run, in order; for one-vs-rest there is a task for each class in
-between, and for cross-validation one for each fold and then one for each strength. Their number is not known in advance, so
-progress bars pulse until a task ends. With an older scikit-learn nothing here does anything.
+between, and for cross-validation one for each fold and then one for each strength. The number of certificates is not known in
+advance, so their progress bars pulse until the task ends. With an older scikit-learn nothing here does anything.
 """
 
 from __future__ import annotations
@@ -58,19 +58,21 @@ class FitTask:
         self.context = estimator._init_callback_context(**shape)
         self.context.call_on_fit_task_begin(estimator=estimator, **self.data)
 
-    def part(self, index: int, steps: int | None = None) -> tuple[Callable[..., bool] | None, Callable[[], Any]]:
+    def part(
+        self, index: int, steps: int | None = None, step_name: str = "certificate"
+    ) -> tuple[Callable[..., bool] | None, Callable[[], Any]]:
         """Begin a part: what to call after each of its steps (None if nobody listens), and what at its end."""
         if self.context is None:
             return None, lambda: None
         if not self.parts:
-            return self._recorder(self.context), lambda: None
+            return self._recorder(self.context, step_name), lambda: None
         context = self.context.subcontext(task_name=self.parts[index], task_id=index, max_subtasks=steps)
         context.call_on_fit_task_begin(estimator=self.estimator)
-        return self._recorder(context), lambda: context.call_on_fit_task_end(estimator=self.estimator)
+        return self._recorder(context, step_name), lambda: context.call_on_fit_task_end(estimator=self.estimator)
 
-    def _recorder(self, context: Any) -> Callable[..., bool]:
+    def _recorder(self, context: Any, name: str) -> Callable[..., bool]:
         def callback(record: Record | None = None) -> bool:
-            leaf = context.subcontext(task_name="certificate")
+            leaf = context.subcontext(task_name=name)
             leaf.call_on_fit_task_begin(estimator=self.estimator)
             return bool(leaf.call_on_fit_task_end(estimator=self.estimator))
 

@@ -130,7 +130,7 @@ class Search(NamedTuple):
     ) -> tuple[np.ndarray, int]:
         """Scores of one fold for all strengths, and how many fits were not certified."""
         task, number = part
-        step, end = task.part(number, alphas.size * len(data.labels))
+        step, end = task.part(number, alphas.size * len(data.labels), "strength")
 
         def tell(alpha: float, solution: Any) -> None:
             if step is not None:

@@ -13,10 +13,12 @@ from numba.extending import intrinsic
 
 from saddlery.parts import JIT_DISABLED, kernel
 
-__all__ = ["decaying_exp", "unit_log1p"]
+__all__ = ["decaying_exp", "entropy_term", "unit_log1p"]
 
 _LOG2_E = 1.4426950408889634
 _LN2_HIGH, _LN2_LOW = 0.6931471803691238, 1.9082149292705877e-10  # the first has zeros at the end: products with integers are exact
+_TO_SQRT_HALF = np.uint64(0x3FF0000000000000 - 0x3FE6A09E667F3BCD)  # between the bits of 1 and of sqrt(1/2)
+_WHOLE = np.uint64(0x4330000000000000)  # the bits of 2^52: a small integer in its last bits is added to it
 _ROUND = 6755399441055744.0  # 1.5 * 2^52: adding it rounds to the nearest integer and leaves that in the last bits
 
 
@@ -62,5 +64,25 @@ def _unit_log1p(e):
     return 2.0 * s * p
 
 
+@kernel
+def _entropy_term(p):
+    """p log p for 0 <= p <= 1, 0 at 0: log p = k ln 2 + 2 atanh((m - 1) / (m + 1)), p = 2^k m, sqrt(1/2) <= m < sqrt(2)."""
+    bits = np.uint64(_bits_of(max(p, 1e-300)))  # type: ignore[call-arg]
+    biased = (bits + _TO_SQRT_HALF) >> np.uint64(52)  # k + 1023; unsigned, because only that shift exists in vectors
+    k = _number_of(np.int64(biased | _WHOLE)) - 4503599627371519.0  # type: ignore[call-arg]
+    m = _number_of(np.int64(bits - ((biased - np.uint64(1023)) << np.uint64(52))))  # type: ignore[call-arg]
+    s = (m - 1.0) / (m + 1.0)
+    q = s * s
+    t = 1.0 / 15.0 + q * (1.0 / 17.0 + q * (1.0 / 19.0 + q * (1.0 / 21.0 + q * (1.0 / 23.0))))
+    t = 1.0 / 7.0 + q * (1.0 / 9.0 + q * (1.0 / 11.0 + q * (1.0 / 13.0 + q * t)))
+    t = 1.0 + q * (1.0 / 3.0 + q * (1.0 / 5.0 + q * t))
+    return p * (k * _LN2_HIGH + (2.0 * s * t + k * _LN2_LOW))
+
+
+def _plain_entropy_term(p: float) -> float:
+    return p * math.log(p) if p > 0.0 else 0.0
+
+
 decaying_exp = math.exp if JIT_DISABLED else _decaying_exp
 unit_log1p = math.log1p if JIT_DISABLED else _unit_log1p
+entropy_term = _plain_entropy_term if JIT_DISABLED else _entropy_term

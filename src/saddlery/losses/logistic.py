@@ -6,7 +6,7 @@ import math
 from typing import NamedTuple
 
 from saddlery.losses.base import loss
-from saddlery.losses.elementary import decaying_exp, unit_log1p
+from saddlery.losses.elementary import decaying_exp, entropy_term, unit_log1p
 from saddlery.parts import kernel
 
 __all__ = ["Logistic"]
@@ -89,11 +89,9 @@ class Logistic(NamedTuple):
 
     def conjugate(self, y, a):
         p = -y * a
-        if p < 0.0 or p > 1.0:
-            return math.inf
-        if not 0.0 < p < 1.0:
-            return 0.0
-        return p * math.log(p) + (1.0 - p) * math.log1p(-p)
+        inside = min(max(p, 0.0), 1.0)
+        value = entropy_term(inside) + entropy_term(1.0 - inside)  # before the question, or the loop would branch
+        return value if p == inside else math.inf
 
     def dual_prox(self, y, a, step):
         # argmin t l*(u) + (u - a)^2 / 2 with u = -y p solves  t logit(p) + p - p0 = 0,  p0 = -y a

@@ -47,7 +47,8 @@ def slopes(loss, y, z, b, out):
 def conjugate_terms(loss, y, s, a, scale, out):
     """out_i = s_i l*(y_i, scale a_i); 0 for rows without weight."""
     for i in range(y.shape[0]):
-        out[i] = s[i] * loss.conjugate(y[i], scale * a[i]) if s[i] > 0.0 else 0.0
+        term = s[i] * loss.conjugate(y[i], scale * a[i])
+        out[i] = term if s[i] > 0.0 else 0.0
 
 
 @kernel

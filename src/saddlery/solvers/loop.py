@@ -36,6 +36,7 @@ class _Best:
         self.w: Any = None
         self.b = 0.0
         self.a: Any = None
+        self.Xta: Any = None
 
     def update(self, point: Point) -> None:
         primal, dual = self.problem.evaluate(point)
@@ -43,14 +44,15 @@ class _Best:
             self.primal, self.w, self.b = primal, copy.copy(point.w), float(point.b)
         if dual.value > self.dual:
             self.dual, self.a = dual.value, copy.copy(dual.a)
+            self.Xta = dual.Xta if point.fresh else None
 
     def certificate(self) -> Certificate:
         return self.problem.certificate(self.primal, self.dual, self.a)
 
     def confirm(self) -> Certificate:
         """The certificate of the best points, recomputed from the data."""
-        self.primal, dual = self.problem.evaluate(Point(self.w, self.b, self.a))
-        self.dual, self.a = dual.value, dual.a
+        self.primal, dual = self.problem.evaluate(Point(self.w, self.b, self.a, Xta=self.Xta))
+        self.dual, self.a, self.Xta = dual.value, dual.a, dual.Xta
         return self.certificate()
 
 

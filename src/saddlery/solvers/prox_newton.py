@@ -229,7 +229,7 @@ class _State(State):
         self.w, self.b = w, b
         self.Xw = problem.margins(w) if w.any() else np.zeros(problem.n)
         self.a, self.r, self.h = np.empty(problem.n), np.empty(problem.n), np.empty(problem.n)
-        self.trial = np.empty((3, problem.n))
+        self.trial = [np.empty(problem.n) for _ in range(3)]
         self.value = 0.0
         self.gradient: Any = None
         self.model_dual: np.ndarray | None = None
@@ -296,8 +296,8 @@ class ProxNewton(Solver):
 
     def point(self, problem: Any, state: _State) -> Point:
         if state.model_dual is not None:
-            return Point(state.w, state.b, state.model_dual, state.Xw, state.model_Xta)
-        return Point(state.w, state.b, state.a, state.Xw, state.gradient)
+            return Point(state.w, state.b, state.model_dual, state.Xw, state.model_Xta, fresh=True)
+        return Point(state.w, state.b, state.a, state.Xw, state.gradient, fresh=True)
 
     def resync(self, problem: Any, state: _State) -> None:
         state.Xw = problem.margins(state.w)
@@ -341,7 +341,10 @@ class ProxNewton(Solver):
         state.idle = 0 if after < before - 1e-15 * abs(before) else state.idle + 1
         state.stalled = state.idle >= 5
         if model is not None and block.gram_form and state.relative_gap <= MODEL_DUAL:
-            point = problem.dual_point(model)
+            slopes, h, along, shift = model
+            point = problem.dual_point(
+                slopes + np.divide(h, problem.s, out=np.zeros(problem.n), where=problem.s > 0.0) * (along + shift)
+            )
             state.model_dual, state.model_Xta = point.a, point.Xta
             state.accesses += problem.matrix.nnz
         elif state.gradient is None:
@@ -385,8 +388,8 @@ class ProxNewton(Solver):
 
     # -- one Newton step
 
-    def _newton_step(self, problem: Any, state: _State, block: _Block, gradient: np.ndarray, violation: float) -> np.ndarray | None:
-        """Solve the model, search along its solution; returns the dual point of the model, or None if the step was refused."""
+    def _newton_step(self, problem: Any, state: _State, block: _Block, gradient: np.ndarray, violation: float) -> Any:
+        """Solve the model, search along its solution; returns what the model's dual point is made of, or None if refused."""
         free = int(problem.fit_intercept)
         h = np.maximum(state.h, state.floor * problem.loss.smoothness * problem.s)
         origin = np.append(state.w[block.W], state.b) if free else state.w[block.W]
@@ -399,7 +402,7 @@ class ProxNewton(Solver):
         shift = float(move[-1]) if free else 0.0
         along = block.product(move[: len(block.W)])
         state.accesses += block.entries
-        a, weights = state.a.copy(), np.divide(h, problem.s, out=np.zeros(problem.n), where=problem.s > 0.0)
+        slopes = state.a
         size = self._line_search(problem, state, block, origin, move, along, shift)
         if size == 0.0:
             state.floor = min(1.0, 100.0 * state.floor)
@@ -408,7 +411,7 @@ class ProxNewton(Solver):
             state.floor = min(1.0, 10.0 * state.floor)
         elif size == 1.0:
             state.floor = max(1e-9, 0.1 * state.floor)
-        return a + weights * (along + shift)
+        return slopes, h, along, shift
 
     def _solve_gram(
         self, problem: Any, state: _State, block: _Block, origin: Any, gradient: Any, h: Any, violation: float
@@ -494,7 +497,7 @@ class ProxNewton(Solver):
             if value + penalty.value(origin[:m] + size * move[:m]) <= target:
                 state.w[block.W] = origin[:m] + size * move[:m]
                 state.Xw, state.b, state.value = Xw, b, value
-                state.trial = np.stack((state.a, state.r, state.h))
+                state.trial = [np.empty(problem.n), state.r, state.h]  # the old slopes may still serve the model's dual point
                 state.a, state.r, state.h = a, r, h
                 state.gradient = state.model_dual = state.model_Xta = None
                 return size
