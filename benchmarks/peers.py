@@ -75,7 +75,7 @@ def work(options: argparse.Namespace) -> None:
 
     folder = cell_folder(options)
     cells = [cell for cell in CELLS if cell.name in options.worker]
-    budget = Budget(True, fit_seconds=6.0, factor=10.0, reference_seconds=30.0) if options.quick else Budget()
+    budget = Budget(True, fit_seconds=6.0, factor=10.0, least=0.3, reference_seconds=30.0) if options.quick else Budget()
     X, y = datasets.load(cells[0].data, options.data)
     with threadpool_limits(options.threads):
         rivals = all_rivals(options.threads, options.peers)[0]

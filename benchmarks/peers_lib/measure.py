@@ -32,12 +32,13 @@ class Budget:
     quick: bool = False
     fit_seconds: float = 20.0  # a ladder ends with the first fit that took longer
     factor: float = 30.0  # or with the first that took this many times the best time to the last target
+    least: float = 1.0  # but not before this
     reference_seconds: float = 60.0
     accuracy: float = 1e-10  # of the reference
 
     def limit(self, best: float) -> float:
         """CPU seconds after which a ladder ends."""
-        return min(self.fit_seconds, max(1.0, self.factor * best))
+        return min(self.fit_seconds, max(self.least, self.factor * best))
 
     def repeats(self, seconds: float) -> int:
         """How many times to run what takes so long."""
@@ -157,7 +158,7 @@ def _ours_times(task: Task, mine: dict[float, dict[str, Any]], times: dict, best
         kept = {key: record[key] for key in ("tol", "gap", "solver")}
         # A gap that is certified to the target and a value above it cannot both be right: such a run does not count.
         reached = record["gap"] <= target * (1 + 1e-9) and low is not None and low <= target
-        out[f"{target:g}"] = {**times["saddlery", target], **kept, "suboptimality": low, "reached": reached}
+        out[f"{target:.0e}"] = {**times["saddlery", target], **kept, "suboptimality": low, "reached": reached}
     return out
 
 
@@ -242,7 +243,7 @@ def _peer_times(name: str, ladder: dict[str, Any], times: dict) -> dict[str, Any
             for step in ladder["steps"]
             if step["suboptimality"] <= target
         ]
-        out[f"{target:g}"] = min(arrived, key=lambda time: (time["runs"] == 1, time["cpu"])) if arrived else None
+        out[f"{target:.0e}"] = min(arrived, key=lambda time: (time["runs"] == 1, time["cpu"])) if arrived else None
     steps = [{key: step[key] for key in ("setting", "cpu", "wall", "suboptimality")} for step in ladder["steps"]]
     return {"times": out, "steps": steps, "note": ladder["note"]}
 

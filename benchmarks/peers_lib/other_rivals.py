@@ -213,7 +213,7 @@ class Cyanure(Rival):
             solver=self.solver,
             fit_intercept=False,
             tol=setting,
-            max_iter=20_000,
+            max_iter=2_000,  # its default; more would outlast every budget where it does not converge
             verbose=False,
             n_threads=self.threads,
             warm_start=start is not None,

@@ -16,7 +16,7 @@ from .measure import TARGETS
 
 __all__ = ["Row", "rows", "text_table", "versions", "write_all"]
 
-KEYS = [f"{target:g}" for target in TARGETS]
+KEYS = [f"{target:.0e}" for target in TARGETS]
 PACKAGES = ("saddlery", "numpy", "scipy", "numba", "scikit-learn", "liblinear-official", "celer", "skglm", "cyanure", "snapml")
 MORE_PACKAGES = ("python-glmnet", "glum", "blitzl1")
 
@@ -134,7 +134,7 @@ def markdown(table: list[Row], results: list[dict[str, Any]], facts: dict[str, A
         f"# Against the peers, {threads} thread{'s' if threads > 1 else ''}",
         "",
         f"Written by `benchmarks/peers.py`; `benchmarks/README.md` says how to read it. {clock} times; ratio = best peer / ours: "
-        "above 1 we are faster. Ours is the time from raw arrays to a *certified* relative gap, a peer's the time of its fastest setting "
+        "above 1 we are faster. Ours is the time from raw arrays to a *certified* relative gap, a peer's that of its fastest setting "
         f"whose solution is that near to the known optimum, without conversion of formats and without a certificate.{quick}",
         "",
         "Machine: " + ", ".join(f"{key} {value}" for key, value in facts["machine"].items()) + ".",

@@ -1,6 +1,5 @@
 """scikit-learn's own checks, with no expected failures."""
 
-import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import saddlery as sd
@@ -16,7 +15,6 @@ ESTIMATORS = [
 ]
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @parametrize_with_checks(ESTIMATORS)
 def test_scikit_learn_check(estimator, check):
     check(estimator)

@@ -1,5 +1,7 @@
 """Cross-validation: the same scores as fitting every fold by hand, the choice, the final model, weights."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -8,6 +10,7 @@ from sklearn.metrics import accuracy_score, log_loss
 from sklearn.model_selection import KFold, StratifiedKFold
 
 import saddlery as sd
+from saddlery.solvers.prox_newton import ProxNewton
 
 
 def test_agrees_with_lasso_cv(numbers):
@@ -127,3 +130,13 @@ def test_a_penalty_instance_gives_its_kind_only(numbers):
     model = sd.LinearRegressorCV(penalty=sd.penalties.ElasticNet(123.0, 0.7), n_alphas=4).fit(X, y)
     assert model.penalty_ == sd.penalties.ElasticNet(model.alpha_, 0.7)
     assert model.alpha_ in model.alphas_
+
+
+def test_interruption_ends_the_search(numbers):
+    @dataclass(frozen=True)
+    class Interrupted(ProxNewton):
+        def step(self, problem, state):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):  # half a search has no model to offer
+        sd.LinearRegressorCV(n_alphas=4, solver=Interrupted()).fit(*numbers)

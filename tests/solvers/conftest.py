@@ -1,6 +1,5 @@
-"""Every registered solver on every problem that it accepts, and one cached run for each."""
+"""Every registered solver with every problem that it accepts."""
 
-import functools
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,14 +44,3 @@ def case(request):
 def problem_of(make_problem):
     """problem_of(case, ...): the small random problem of a case."""
     return lambda case, matrix="dense", **options: make_problem(case.loss, case.penalty, matrix, case.intercept, **options)
-
-
-@pytest.fixture(scope="session")
-def solved(problem_of):
-    """solved(case, matrix): one run to a relative gap of 1e-9, kept for all tests that look at it."""
-
-    @functools.cache
-    def run(key, case, matrix):
-        return sd.solve(problem_of(case, matrix), case.solver, tol=1e-9, max_epochs=3000)
-
-    return lambda case, matrix="dense": run(str(case), case, matrix)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
 from saddlery.estimators.callbacks import CallbackSupportMixin, FitTask
@@ -95,8 +96,13 @@ class LinearModel(CertificateCard, CallbackSupportMixin, BaseEstimator):
                 return [run(0, table)]
             show = [None if table is None else table.labelled(label) for label in labels]
             # The kernels release the GIL and share the matrix, so threads serve better than processes.
-            jobs = (delayed(run)(index, show[index]) for index in range(len(problems)))
-            return Parallel(n_jobs=self.n_jobs, require="sharedmem")(jobs)
+            with ThreadPoolExecutor(effective_n_jobs(self.n_jobs)) as pool:
+                jobs = [pool.submit(run, index, show[index]) for index in range(len(problems))]
+                try:
+                    wait(jobs)
+                except KeyboardInterrupt:  # it reaches this thread only: the others end at their next certificate
+                    stopped.set()
+                return [job.result() for job in jobs]
 
     def _live_table(self, title: str) -> Any:
         if not self.verbose:

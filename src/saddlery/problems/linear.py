@@ -246,7 +246,7 @@ class LinearProblem:
         return out
 
     def alpha_max(self) -> float:
-        """The smallest strength of the penalty at which w = 0 is optimal (infinity if there is none)."""
+        """A strength of the penalty from which on w = 0 is optimal (infinity if there is none); the smallest, if the loss is smooth."""
         share = self.penalty.threshold / self.penalty.alpha
         if share == 0.0:
             return math.inf
@@ -321,8 +321,13 @@ class LinearProblem:
         """X'(s l') at the best constant model: of a class, all slopes are the same there."""
         if self.loss.targets != "signs":
             return self.matrix.rmatvec(self.s * self.slopes(np.zeros(self.n), self.constant))
+        upper, lower = self.loss.slope(1.0, self.constant), self.loss.slope(-1.0, self.constant)
+        if self.fit_intercept and not math.isfinite(self.loss.smoothness):  # at a kink: the largest slopes that balance
+            weight = float(self.s[self.y > 0.0].sum())
+            shared = min(-self.loss.dual_lower(1.0) * weight, self.loss.dual_upper(-1.0) * (1.0 - weight))
+            upper, lower = -shared / weight, shared / (1.0 - weight)
         positive, negative = self._class_products
-        return self.loss.slope(1.0, self.constant) * positive + self.loss.slope(-1.0, self.constant) * negative
+        return upper * positive + lower * negative
 
     @cached_property
     def _dual_room(self) -> tuple[float, float]:

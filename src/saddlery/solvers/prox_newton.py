@@ -443,9 +443,13 @@ class ProxNewton(Solver):
         slope = q[face] + penalised * (l1 * np.sign(values) + l2 * values)
         system = gram[np.ix_(face, face)] + np.diag(l2 * penalised + 1e-14 * gram[face, face])
         try:
-            move = -scipy.linalg.cho_solve(scipy.linalg.cho_factor(system, check_finite=False), slope, check_finite=False)
+            factor = scipy.linalg.cho_factor(system, check_finite=False)
         except scipy.linalg.LinAlgError:  # a singular face: coordinate descent goes on alone
             return False
+        pivots = np.diag(factor[0])
+        if pivots.min() < 1e-6 * pivots.max():  # as good as singular: the solution would be rounding noise
+            return False
+        move = -scipy.linalg.cho_solve(factor, slope, check_finite=False)
         crossing = penalised & (values * (values + move) < 0.0) & (l1 > 0.0)
         if crossing.any():
             ratios = np.where(crossing, -values / np.where(crossing, move, 1.0), np.inf)

@@ -86,9 +86,12 @@ class ProximalPoint(Solver):
         state.accesses += dual.sweep(problem, state.rng, problem.penalty.threshold, 20, 0.05)
         state.accesses += dual.search(problem)
         state.rounds += 1
-        if dual.gap <= self.accuracy * max(state.relative_gap, 1e-16) * problem.scale or state.rounds >= 50:
-            if state.rounds <= 3:
-                state.sigma *= 3.0
+        solved = dual.gap <= self.accuracy * max(state.relative_gap, 1e-16) * problem.scale
+        if solved or state.rounds >= 15:
+            if solved and state.rounds <= 2:
+                state.sigma *= 2.0
+            elif state.rounds > 6:  # too hard: a smaller sigma makes easier sub-problems, and more of them
+                state.sigma *= 0.5
             state.centre, state.centre_b = dual.w, dual.b
             columns = dual.columns
             state.recentre(problem, dual.a)

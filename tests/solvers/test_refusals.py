@@ -1,0 +1,143 @@
+"""What a solver cannot do it refuses before anything is compiled, and it names those that can."""
+
+import itertools
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+import saddlery as sd
+from saddlery.errors import InputError, UnsupportedError
+from saddlery.losses import loss
+from saddlery.parts import _KERNELS
+from saddlery.penalties import L1, L2, ElasticNet
+from saddlery.registry import LOSSES, PENALTIES, SOLVERS
+from saddlery.solvers.auto import _rules, choose
+
+X = np.random.default_rng(0).standard_normal((6, 8))
+Y = np.array([1.0, -1.0, 1.0, -1.0, 1.0, 1.0])
+
+
+def problems():
+    for name, penalty, intercept in itertools.product(LOSSES.names(), PENALTIES.names(), (False, True)):
+        yield sd.LinearProblem(X, Y, name, PENALTIES.get(penalty)(0.1), fit_intercept=intercept)
+
+
+def compiled():
+    return sum(len(getattr(kernel, "signatures", ())) for kernel in _KERNELS)
+
+
+def test_refused_before_compiling_with_names_that_can():
+    refused = 0
+    for problem in problems():
+        able = sd.solvers.available(problem)
+        for name in set(SOLVERS.names()) - set(able):
+            before = compiled()
+            with pytest.raises(UnsupportedError) as caught:
+                sd.solve(problem, name)
+            assert compiled() == before
+            message = str(caught.value)
+            assert message.startswith(f"{name} cannot solve ")
+            assert "; these can: " + ", ".join(able) in message
+            refused += 1
+    assert refused > 30
+
+
+@pytest.mark.parametrize(
+    ("solver", "loss_name", "penalty", "intercept", "reason"),
+    [
+        ("sdca", "logistic", L1(0.1), False, "a strongly convex penalty"),
+        ("sdca", "logistic", L2(0.1), True, "a problem without intercept"),
+        ("prox_newton", "hinge", L2(0.1), False, "a smooth loss \\(the hinge loss is not\\)"),
+        ("sdca", "logistic", ElasticNet(0.1, 1.0), False, "a strongly convex penalty"),
+        ("spdc", "hinge", L1(0.1), True, "a smooth loss .* and a strongly convex penalty .* and a problem without intercept"),
+    ],
+)
+def test_reasons(solver, loss_name, penalty, intercept, reason):
+    with pytest.raises(UnsupportedError, match=reason):
+        sd.solve(sd.LinearProblem(X, Y, loss_name, penalty, fit_intercept=intercept), solver)
+
+
+def test_refusals_are_input_errors():
+    assert issubclass(UnsupportedError, InputError)
+    assert issubclass(InputError, ValueError)
+
+
+def test_available_lists_the_best_first_and_nothing_else():
+    for problem in problems():
+        names = sd.solvers.available(problem)
+        assert names[0] == choose(problem)
+        assert len(set(names)) == len(names)
+        for name in SOLVERS.names():
+            assert (name in names) == (not SOLVERS.get(name).needs.missing(problem))
+
+
+def test_auto_serves_everything():
+    """Every loss with every penalty, with and without intercept: the table's choice can do it."""
+    for problem in problems():
+        assert not SOLVERS.get(choose(problem)).needs.missing(problem)
+
+
+def test_the_table_is_data():
+    """Rules name registered solvers, give reasons, and the last one catches all."""
+    rules = _rules()
+    assert all(rule["solver"] in SOLVERS.names() and len(rule["why"]) > 10 for rule in rules)
+    assert rules[-1]["when"] == {}
+
+
+def test_needs_are_declared():
+    """Every solver says what it calls, and its verbs exist on the library's own losses and penalties."""
+    for name in SOLVERS.names():
+        solver = SOLVERS.get(name)
+        assert solver.name == name
+        assert solver.paper
+        assert solver.__doc__
+        assert solver.needs.loss
+        assert solver.needs.penalty
+        assert all(hasattr(LOSSES.get(other), verb) for verb in solver.needs.loss for other in LOSSES.names())
+
+
+@loss
+class Partial(NamedTuple):
+    """A user's loss with only what primal methods call."""
+
+    @property
+    def smoothness(self):
+        return 1.0
+
+    @property
+    def targets(self):
+        return "real"
+
+    def value(self, y, z):
+        return 0.5 * (z - y) * (z - y)
+
+    def slope(self, y, z):
+        return z - y
+
+    def curvature(self, y, z):
+        return 1.0
+
+    def conjugate(self, y, a):
+        return y * a + 0.5 * a * a
+
+    def dual_lower(self, y):
+        return -np.inf
+
+    def dual_upper(self, y):
+        return np.inf
+
+
+def test_a_missing_verb_is_named_before_compiling():
+    problem = sd.LinearProblem(X, Y, Partial(), ElasticNet(2.0, 0.01))
+    before = compiled()
+    with pytest.raises(UnsupportedError, match="the verb 'dual_prox' of the loss; these can: prox_newton"):
+        sd.solve(problem, "sdca")
+    assert compiled() == before
+
+
+def test_auto_passes_over_solvers_that_cannot():
+    """Where the table prefers a dual method, a loss without dual prox goes to the next that can."""
+    penalty = ElasticNet(2.0, 0.01)
+    assert choose(sd.LinearProblem(X, Y, sd.losses.Squared(), penalty)) == "sdca"
+    assert sd.solve(sd.LinearProblem(X, Y, Partial(), penalty)).status is sd.Status.CONVERGED
