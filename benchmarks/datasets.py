@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-__all__ = ["GENERATED", "SETS", "load", "sparse_features"]
+__all__ = ["GENERATED", "SETS", "load", "sparse_set"]
 
 TRUE_FEATURES = 200
 
@@ -76,7 +76,7 @@ def _scaled(X: sp.csr_array, scaling: str) -> sp.csr_array:
     return sp.csr_array((X.data * factors, X.indices.astype(np.int32), X.indptr.astype(np.int32)), shape=X.shape)
 
 
-def sparse_features(rng: np.random.Generator, n: int, d: int, per_row: int) -> sp.csr_array:
+def _sparse_features(rng: np.random.Generator, n: int, d: int, per_row: int) -> sp.csr_array:
     """CSR with unit rows of `per_row` draws; columns are drawn by Zipf's law, as words in texts are, and equal ones merged."""
     popularity = 1.0 / np.arange(1, d + 1)
     columns = np.searchsorted(np.cumsum(popularity) / popularity.sum(), rng.random(n * per_row)).astype(np.int32)
@@ -86,16 +86,25 @@ def sparse_features(rng: np.random.Generator, n: int, d: int, per_row: int) -> s
     return _scaled(X, "rows")
 
 
-def _generate(name: str) -> tuple[Any, np.ndarray]:
-    rng = np.random.default_rng(0)
-    if name.startswith("synth_sparse"):
-        X: Any = sparse_features(rng, 20_000, 50_000, 128)  # of 128 draws about 100 differ: 0.2 % non-zeros
-        support = rng.choice(2_000, TRUE_FEATURES, replace=False)  # among the columns that occur often enough to matter
-    else:
-        X = rng.standard_normal((5_000, 2_000))
-        support = rng.choice(2_000, TRUE_FEATURES, replace=False)
+def sparse_set(n: int = 20_000, d: int = 50_000, seed: int = 0) -> tuple[sp.csr_array, np.ndarray]:
+    """The generated sparse set of any size: about 100 non-zeros a row, numbers as targets (their signs are the labels)."""
+    rng = np.random.default_rng(seed)
+    X = _sparse_features(rng, n, d, 128)  # of 128 draws about 100 differ: 0.2 % non-zeros for 50,000 columns
+    return X, _targets(rng, X, rng.choice(2_000, TRUE_FEATURES, replace=False))  # columns that occur often enough to matter
+
+
+def _targets(rng: np.random.Generator, X: Any, support: np.ndarray) -> np.ndarray:
     truth = np.zeros(X.shape[1])
     truth[support] = rng.standard_normal(TRUE_FEATURES)
     z = X @ truth
-    z = z / z.std() + 0.5 * rng.standard_normal(X.shape[0])
+    return z / z.std() + 0.5 * rng.standard_normal(X.shape[0])
+
+
+def _generate(name: str) -> tuple[Any, np.ndarray]:
+    if name.startswith("synth_sparse"):
+        X, z = sparse_set()
+    else:
+        rng = np.random.default_rng(0)
+        X = rng.standard_normal((5_000, 2_000))
+        z = _targets(rng, X, rng.choice(2_000, TRUE_FEATURES, replace=False))
     return X, z if name.endswith("_reg") else np.where(z > 0.0, 1.0, -1.0)

@@ -104,7 +104,7 @@ def supervise(options: argparse.Namespace, cells: list[Any]) -> None:
             current = undone[0]
             deaths[current.name] = deaths.get(current.name, 0) + 1
             if not _blame(folder / f"{current.file}.partial", why) or deaths[current.name] >= DEATHS:
-                print(f"{current.name}: given up, {why}", flush=True)
+                print(f"{current.name}: given up, {why}; see {folder / 'worker.log'}", flush=True)
                 (folder / f"{current.file}.json").write_text(json.dumps({"cell": current.name, "error": why}) + "\n")
                 todo.remove(current)
 
@@ -121,7 +121,8 @@ def _watch(options: argparse.Namespace, folder: Path, batch: list[Any]) -> str:
     command = [sys.executable, __file__, *map(str, passed), "--worker", *[cell.name for cell in batch]]
     patience = 120.0 if options.quick else 400.0
     waiting = {cell.name: _stamp(folder / f"{cell.file}.json") for cell in batch}
-    worker = subprocess.Popen(command)
+    output = (folder / "worker.log").open("a")  # some peers print, and a crash leaves its traces here
+    worker = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
     try:
         while worker.poll() is None:
             time.sleep(0.3)

@@ -34,7 +34,7 @@ TABLE = (
     ("cv", "cv", "logistic", 1.0, (0.01,), ("a9a", "news20", "leu")),
     ("lassocv", "cv", "squared", 1.0, (0.01,), ("cpusmall", "news20", "leu")),
 )
-PATH_POINTS = 20  # from alpha_max down to the given part of it
+PATH_POINTS = 20  # from just below alpha_max, where all weights are zero, down to the given part of it
 FOLDS = 5
 
 
@@ -89,7 +89,8 @@ class Task:
             tops = [alpha_max(X, signs, cell.loss, cell.l1_ratio) for signs in self._targets()]
             self.objective = self.objective.at(cell.ratio * max(tops))
         top = self.objective.alpha / (cell.ratio or 1.0)
-        self.alphas = np.geomspace(top, self.objective.alpha, PATH_POINTS) if cell.task in ("path", "cv") else None
+        grid = np.geomspace(top, self.objective.alpha, PATH_POINTS + 1)[1:]
+        self.alphas = grid if cell.task in ("path", "cv") else None
         self.folds = self._folds(first) if cell.task == "cv" else []
         self.parts = self._parts()
 

@@ -212,7 +212,8 @@ def _why_stop(steps: list[dict[str, Any]], best: np.ndarray, limit: float) -> st
         return "reached"
     if steps[-1]["cpu"] > limit or sum(step["cpu"] for step in steps) > 3 * limit:
         return f"budget of {limit:.1f} s"
-    if len(errors) > 5 and min(errors[-4:]) > 0.95 * min(errors[:-4]) and steps[-1]["cpu"] > SHORT:
+    stuck = len(errors) > 5 and min(errors[-4:]) > 0.95 * min(errors[:-4]) and min(errors) < 1e-2
+    if stuck and steps[-1]["cpu"] > SHORT:
         return "no progress in four steps"
     return ""
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -173,7 +171,7 @@ class SkglmSvc(Rival):
     kinds = frozenset({("hinge", "l2")})
 
     def ladder(self, objective: Objective) -> Sequence[float]:
-        return tolerances(1.0, 1e-7)
+        return tolerances(1e-2, 1e-8)
 
     def prepare(self, X: Any, y: np.ndarray) -> Any:
         return columns_first(X), y
@@ -220,8 +218,7 @@ class Cyanure(Rival):
         )
         if start is not None:
             model.coef_, model.intercept_ = start, 0.0
-        with contextlib.redirect_stdout(io.StringIO()):
-            return np.ravel(model.fit(*data).coef_)
+        return np.ravel(model.fit(*data).coef_)
 
 
 class CyanureQning(Cyanure):
@@ -254,14 +251,13 @@ class Snapml(Rival):
         rows, columns, y = data
         dual = objective.penalty == "l2" and self.dual_l2
         strength = objective.alpha * len(y) * (2.0 if objective.loss == "squared_hinge" else 1.0)  # its squared hinge has no 1/2
-        options = {"regularizer": strength, "tol": setting, "max_iter": 100_000, "n_jobs": self.threads}
+        options = {"regularizer": strength, "tol": setting, "max_iter": 100_000 if dual else 2_000, "n_jobs": self.threads}
         if objective.loss in ("hinge", "squared_hinge"):
             model: Any = SupportVectorMachine(loss=objective.loss, **options)
         else:
             cls = LogisticRegression if objective.loss == "logistic" else LinearRegression
             model = cls(penalty=objective.penalty, dual=dual, **options)
-        with contextlib.redirect_stdout(io.StringIO()):
-            return np.ravel(model.fit(rows if dual else columns, y).coef_)
+        return np.ravel(model.fit(rows if dual else columns, y).coef_)
 
 
 class SnapmlPrimal(Snapml):

@@ -79,7 +79,7 @@ def ratio_text(ratio: float | None) -> str:
 def text_table(table: list[Row]) -> str:
     """The table as text."""
     width = max([len(row.cell) for row in table], default=10)
-    lines = [f"{'cell':{width}}  " + "  ".join(f"{'ratio ' + key:>13}" for key in KEYS) + "   ours ms at 1e-06; best peers"]
+    lines = [f"{'cell':{width}}  " + "  ".join(f"{'ratio ' + key:>13}" for key in KEYS) + f"   ours ms at {KEYS[-1]}; best peers"]
     for row in table:
         ratios = "  ".join(f"{ratio_text(row.ratio(key)):>13}" for key in KEYS)
         best = ", ".join(f"{name} {milliseconds(seconds)}" for seconds, name in row.ranking[KEYS[-1]][:3])
@@ -134,8 +134,9 @@ def markdown(table: list[Row], results: list[dict[str, Any]], facts: dict[str, A
         f"# Against the peers, {threads} thread{'s' if threads > 1 else ''}",
         "",
         f"Written by `benchmarks/peers.py`; `benchmarks/README.md` says how to read it. {clock} times; ratio = best peer / ours: "
-        "above 1 we are faster. Ours is the time from raw arrays to a *certified* relative gap, a peer's that of its fastest setting "
-        f"whose solution is that near to the known optimum, without conversion of formats and without a certificate.{quick}",
+        "above 1 we are faster. Ours is the time from raw arrays to a *certified* relative gap; a peer's is that of its fastest "
+        "setting whose solution is that near to the known optimum, without a certificate and without conversion of formats."
+        f"{quick}",
         "",
         "Machine: " + ", ".join(f"{key} {value}" for key, value in facts["machine"].items()) + ".",
         "",

@@ -81,6 +81,7 @@ SOLVERS = Registry(
     {
         "prox_newton": "saddlery.solvers.prox_newton:ProxNewton",
         "active_sdca": "saddlery.solvers.active_sdca:ActiveSDCA",
+        "augmented_newton": "saddlery.solvers.augmented_newton:AugmentedNewton",
         "proximal_point": "saddlery.solvers.proximal_point:ProximalPoint",
         "sdca": "saddlery.solvers.sdca:SDCA",
         "primal_cd": "saddlery.solvers.primal_cd:PrimalCD",

@@ -27,12 +27,12 @@ class Empty(NamedTuple):
 class Weighted(NamedTuple):
     """A part with parts inside, one of them empty."""
 
-    first: Empty
-    second: object
+    one: Empty
+    other: object
     share: float
 
     def value(self, y, z):
-        return self.share * self.first.value(y, z) + (1.0 - self.share) * self.second.value(y, z)
+        return self.share * self.one.value(y, z) + (1.0 - self.share) * self.other.value(y, z)
 
 
 @kernel
@@ -56,10 +56,10 @@ def test_empty_part():
     assert passed_on(Empty(), 1.0, Z) == pytest.approx(np.sum(1.0 - Z) + 1.0)
 
 
-@pytest.mark.parametrize("second", [Empty(), sd.losses.Huber(0.5), sd.losses.Logistic()])
-def test_nested_part(second):
-    nested = Weighted(Empty(), second, 0.3)
-    expected = sum(0.3 * (1.0 - z) + 0.7 * second.value(1.0, float(z)) for z in Z)
+@pytest.mark.parametrize("other", [Empty(), sd.losses.Huber(0.5), sd.losses.Logistic()])
+def test_nested_part(other):
+    nested = Weighted(Empty(), other, 0.3)
+    expected = sum(0.3 * (1.0 - z) + 0.7 * other.value(1.0, float(z)) for z in Z)
     assert total(nested, 1.0, Z) == pytest.approx(expected)
     assert passed_on(nested, 1.0, Z) == pytest.approx(expected + nested.value(1.0, 0.0))
 

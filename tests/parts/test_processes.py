@@ -20,7 +20,8 @@ def problems(X=X):
         for penalty in PENALTIES.names():
             for intercept in (False, True):
                 y = np.where(z > 0, 1.0, -1.0) if LOSSES.get(loss)().targets == "signs" else z
-                yield (loss, penalty, intercept), sd.LinearProblem(X, y, loss, PENALTIES.get(penalty)(0.05), fit_intercept=intercept)
+                problem = sd.LinearProblem(X, y, loss, PENALTIES.get(penalty)(0.05), fit_intercept=intercept)
+                yield (loss, penalty, intercept), problem
 """
 
 ALL_PAIRS = (
@@ -91,12 +92,17 @@ SOLVES = (
     DATA
     + """
 import sys
+from scipy.sparse import csr_array
 out = {}
-for key, problem in problems():
+full = rng.standard_normal(X.shape)
+for key, problem in [*problems(full), *problems(csr_array(X))]:
     for solver in sd.solvers.available(problem):
+        if solver == "dgpd" and problem.matrix.is_sparse:
+            continue  # rows with few entries tie, and then rounding decides which of them is the greediest
         solution = sd.solve(problem, solver, tol=0.0, max_epochs=2)
         last = solution.trace[-1]
-        out[" ".join(map(str, (*key, solver)))] = [last.primal, last.dual, last.nonzeros, solution.b, *solution.w, *solution.dual]
+        name = " ".join(map(str, (*key, solver, problem.matrix.is_sparse)))
+        out[name] = [last.primal, last.dual, last.nonzeros, solution.b, *solution.w, *solution.dual]
 json.dump(out, open(sys.argv[1], "w"))
 print(len(out))
 """
@@ -113,7 +119,7 @@ def kept(folder):
 
 
 def test_second_process_compiles_nothing(fresh_cache, run_script):
-    """Every loss with every penalty, intercept or not, dense and CSR, by the default solver: 0 misses, by our count and by what is written to disk."""
+    """All pairs, intercept or not, dense and CSR, by the default solver: 0 misses, by our count and by what is written to disk."""
     assert run_script(ALL_PAIRS, NUMBA_CACHE_DIR=str(fresh_cache)) > 20
     before = kept(fresh_cache)
     assert run_script(ALL_PAIRS, NUMBA_CACHE_DIR=str(fresh_cache)) == 0
@@ -139,7 +145,7 @@ def test_without_the_compiler(tmp_path, run_script):
     """NUMBA_DISABLE_JIT=1: every solver on every problem takes the same steps, to rounding."""
     results = []
     for name, environment in (("on", {}), ("off", {"NUMBA_DISABLE_JIT": "1"})):
-        assert run_script(SOLVES, str(tmp_path / name), **environment) > 80
+        assert run_script(SOLVES, str(tmp_path / name), **environment) > 160
         results.append(json.loads((tmp_path / name).read_text()))
     on, off = results
     assert on.keys() == off.keys()

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import saddlery as sd
+from saddlery.registry import LOSSES
 
 EPS = np.finfo(float).eps
 QUICK = settings(max_examples=20, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), database=None)
@@ -63,7 +64,7 @@ def points(draw):
 @QUICK
 @given(pair=points())
 def test_weak_duality_and_feasibility(any_loss, any_penalty, intercept, weights, pair, make_problem):
-    """dual_point makes any array feasible (domain, balance, threshold), keeps its product, and its value is below every primal one."""
+    """dual_point makes any array feasible (domain, balance, threshold); its value is below every primal one."""
     problem = make_problem(any_loss, any_penalty, "dense", intercept, weights, n=N, d=D)
     w, b, a = pair
     point = problem.dual_point(a)
@@ -120,6 +121,19 @@ def test_balance_keeps_the_domain(any_loss):
     for _ in range(100):
         problem = sd.LinearProblem(X, y, any_loss, sd.penalties.L1(1e3), rng.random(9), True)
         assert problem.dual_point(a).a.any()
+
+
+@pytest.mark.parametrize("name", [name for name in LOSSES.names() if LOSSES.get(name)().targets == "real"])
+def test_constant_targets(name):
+    """The constant model is perfect, so no dual value may be above 0: what balancing leaves is noise and must not be scaled up."""
+    rng = np.random.default_rng(0)
+    for level in (0.0, 1.0, 3.7, -1e3):
+        for _ in range(50):
+            n = int(rng.integers(2, 30))
+            problem = sd.LinearProblem(rng.standard_normal((n, 3)), np.full(n, level), name, sd.penalties.L1(0.1), rng.random(n), True)
+            for a in (np.full(n, -0.3), rng.standard_normal() * np.ones(n), rng.standard_normal(n)):
+                assert problem.dual_point(a).value <= 1e-12 * (1.0 + abs(level))
+    assert sd.solve(problem).status is sd.Status.CONVERGED
 
 
 def test_given_product_is_used(any_loss, any_penalty, make_problem):

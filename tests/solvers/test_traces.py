@@ -1,4 +1,4 @@
-"""Every solver on every problem that it accepts: weak duality all the way, the tolerance reached, runs that repeat, data that match."""
+"""Every solver on every problem that it accepts: weak duality all the way, the tolerance reached, runs that repeat."""
 
 import pickle
 import time

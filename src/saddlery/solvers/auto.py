@@ -36,6 +36,10 @@ class _Facts:
         return self.problem.penalty.strong_convexity > 0.0
 
     @property
+    def selects(self) -> bool:
+        return self.problem.penalty.threshold > 0.0
+
+    @property
     def intercept(self) -> bool:
         return self.problem.fit_intercept
 

@@ -135,6 +135,7 @@ class Needs:
     smooth: bool = False
     strongly_convex: bool = False
     no_intercept: bool = False
+    signs: bool = False
 
     def missing(self, problem: Any) -> list[str]:
         """What `problem` lacks, as phrases."""
@@ -145,6 +146,8 @@ class Needs:
             phrases.append(f"a smooth loss (the {LOSSES.name_of(loss)} loss is not)")
         if self.strongly_convex and penalty.strong_convexity == 0.0:
             phrases.append(f"a strongly convex penalty (l2 or elasticnet; {PENALTIES.name_of(penalty)} is not)")
+        if self.signs and loss.targets != "signs":
+            phrases.append(f"a loss of signs (the {LOSSES.name_of(loss)} loss is for real targets)")
         if self.no_intercept and problem.fit_intercept:
             phrases.append("a problem without intercept")
         return phrases

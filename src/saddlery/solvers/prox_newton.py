@@ -471,7 +471,7 @@ class ProxNewton(Solver):
         while sweeps < 20:
             only_nonzero = sweeps % 6 != 0
             largest = residual_sweep(problem.penalty, block.stack, h, curvatures, u[:m], t, only_nonzero)
-            if free:
+            if free and total > 0.0:
                 move = -t.sum() / total
                 u[m] += move
                 t += move * h

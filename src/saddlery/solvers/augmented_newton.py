@@ -1,0 +1,155 @@
+"""Augmented Lagrangian with prox_newton inside: Newton's method for losses without curvature (the hinge).
+
+A proximal term in the *dual* rounds the corners of the loss. Around a centre c (one number a row) with width gamma,
+
+    phi_i(z) = max_a  a z - l*(a) - gamma / 2 (a - c_i)^2,      phi_i' = a_i(z) = prox of l* / gamma at c_i + z / gamma
+
+is smooth, so ``prox_newton`` solves min_w sum_i s_i phi_i(x_i.w + b) + g(w) in a few steps; then c = a(z) and gamma shrinks. This is the
+proximal point method on the dual, equally the method of multipliers on z = Xw + b: it converges for any gamma, faster the smaller gamma is,
+and for piecewise linear losses in finitely many steps. The dual point of a sub-problem serves the problem itself.
+
+=========  ==================================================================
+here       meaning
+=========  ==================================================================
+c          centre: the dual point of the last sub-problem
+gamma      width over which corners are rounded, in units of the margin
+=========  ==================================================================
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from saddlery.losses.base import loss
+from saddlery.point import Point
+from saddlery.solvers.base import Needs, Solver, State
+from saddlery.solvers.prox_newton import ProxNewton
+
+__all__ = ["AugmentedNewton"]
+
+
+@loss
+class Rounded(NamedTuple):
+    """A loss of signs rounded around a centre: phi above. Its target is y (1 + p), which holds both y and the centre c = -y p."""
+
+    loss: Any
+    gamma: float
+
+    @property
+    def smoothness(self) -> float:
+        return 1.0 / self.gamma
+
+    @property
+    def targets(self) -> str:
+        return "signs"
+
+    def value(self, y, z):
+        sign = 1.0 if y > 0.0 else -1.0
+        c = sign - y
+        a = self.loss.dual_prox(sign, c + z / self.gamma, 1.0 / self.gamma)
+        return a * z - self.loss.conjugate(sign, a) - 0.5 * self.gamma * (a - c) * (a - c)
+
+    def slope(self, y, z):
+        sign = 1.0 if y > 0.0 else -1.0
+        return self.loss.dual_prox(sign, sign - y + z / self.gamma, 1.0 / self.gamma)
+
+    def curvature(self, y, z):
+        sign = 1.0 if y > 0.0 else -1.0
+        a = self.loss.dual_prox(sign, sign - y + z / self.gamma, 1.0 / self.gamma)
+        return 1.0 / self.gamma if self.loss.dual_lower(sign) < a < self.loss.dual_upper(sign) else 0.0
+
+    def conjugate(self, y, a):
+        sign = 1.0 if y > 0.0 else -1.0
+        c = sign - y
+        return self.loss.conjugate(sign, a) + 0.5 * self.gamma * (a - c) * (a - c)
+
+    def dual_prox(self, y, a, step):
+        sign = 1.0 if y > 0.0 else -1.0
+        shrink = 1.0 / (1.0 + step * self.gamma)
+        return self.loss.dual_prox(sign, (a + step * self.gamma * (sign - y)) * shrink, step * shrink)
+
+    def dual_lower(self, y):
+        return self.loss.dual_lower(1.0 if y > 0.0 else -1.0)
+
+    def dual_upper(self, y):
+        return self.loss.dual_upper(1.0 if y > 0.0 else -1.0)
+
+
+class _State(State):
+    def __init__(self, problem: Any, w: np.ndarray, b: float, c: np.ndarray, gamma: float, rng: np.random.Generator):
+        self.w, self.b, self.c, self.gamma, self.rng = w, b, c, gamma, rng
+        self.rounds, self.failures = 0, 0
+
+    def recentre(self, problem: Any, newton: ProxNewton) -> None:
+        """The sub-problem around c, started from (w, b)."""
+        self.sub = copy.copy(problem)
+        for name in ("constant", "scale", "constant_gradient"):
+            self.sub.__dict__.pop(name, None)
+        self.sub.loss = Rounded(problem.loss, self.gamma)
+        self.sub.y = problem.y - self.c
+        self.inner = newton.init(self.sub, Point(self.w, self.b, None), self.rng)
+        if problem.penalty.strong_convexity > 0.0 and problem.d <= problem.n / 4:
+            self.inner.floor = 0.0  # the penalty keeps the model convex, and rows on flat parts need not be read
+        self.rounds = 0
+        self.accesses += 2 * problem.matrix.nnz
+
+
+@dataclass(frozen=True)
+class AugmentedNewton(Solver):
+    """Method of multipliers with Newton steps inside, for the hinge: any separable penalty, intercept or not.
+
+    Parameters
+    ----------
+    gamma : float
+        First width of the rounded corners.
+    shrink : float
+        Factor by which the width shrinks when a sub-problem was easy.
+    accuracy : float
+        A sub-problem is left when its gap is this share of the certified one.
+    """
+
+    gamma: float = 1.0
+    shrink: float = 0.2
+    accuracy: float = 0.1
+
+    name = "augmented_newton"
+    paper = "Rockafellar 1976, on the dual; semi-smooth Newton inside"
+    needs = Needs(
+        loss=("dual_prox", "conjugate"),
+        penalty=("coordinate_prox", "coordinate_distance", "coordinate_conjugate"),
+        signs=True,
+    )
+
+    def init(self, problem: Any, start: Point | None, rng: np.random.Generator) -> _State:
+        w, b = (np.zeros(problem.d), problem.constant) if start is None else (start.w, start.b)
+        c = np.zeros(problem.n) if start is None or start.dual is None else problem.dual_point(start.dual).a
+        gamma = self.gamma if start is None or start.dual is None else self.gamma * self.shrink**2
+        state = _State(problem, w, b, c, gamma, rng)
+        state.recentre(problem, ProxNewton(sample_start=False))
+        return state
+
+    def step(self, problem: Any, state: _State) -> None:
+        newton, inner = ProxNewton(sample_start=False), state.inner
+        before = inner.accesses
+        newton.step(state.sub, inner)
+        state.rounds += 1
+        point = newton.point(state.sub, inner)
+        primal, dual = state.sub.evaluate(point)
+        gap = (primal - dual.value) / problem.scale
+        inner.relative_gap = gap
+        state.w, state.b, state.a, state.Xta = inner.w, inner.b, dual.a, dual.Xta
+        state.accesses += inner.accesses - before
+        if gap <= self.accuracy * state.relative_gap or inner.stalled:
+            state.c = dual.a.copy()
+            state.gamma *= self.shrink if state.rounds <= 8 else np.sqrt(self.shrink)
+            state.gamma = max(state.gamma, 1e-7)
+            state.recentre(problem, newton)
+
+    def point(self, problem: Any, state: _State) -> Point:
+        if hasattr(state, "a"):
+            return Point(state.w, state.b, state.a, state.inner.Xw, state.Xta)
+        return Point(state.w, state.b, None, state.inner.Xw)

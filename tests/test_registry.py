@@ -1,0 +1,68 @@
+"""Names of losses, penalties and solvers: resolved when asked for, extended by entry points, never replaced."""
+
+from importlib.metadata import EntryPoint
+
+import pytest
+
+import saddlery as sd
+from saddlery import registry
+from saddlery.errors import InputError
+from saddlery.registry import LOSSES, PENALTIES, READERS, SOLVERS
+
+ALL = pytest.mark.parametrize("table", [LOSSES, PENALTIES, SOLVERS, READERS], ids=lambda table: table.kind)
+
+
+@ALL
+def test_every_line_leads_somewhere(table):
+    for name, place in table.builtin.items():
+        found = table.get(name)
+        assert f"{found.__module__}:{found.__qualname__}" == place
+        if isinstance(found, type):
+            assert table.name_of(found) == name
+    assert len(set(table.builtin.values())) == len(table.builtin)
+
+
+@ALL
+@pytest.mark.parametrize("bad", ["", "nonsense_x", None, 3, ["l1"]])
+def test_unknown_names(table, bad):
+    with pytest.raises(InputError, match=f"unknown {table.kind} .* choose one of"):
+        table.get(bad)
+
+
+@pytest.mark.parametrize(
+    ("table", "typo", "meant"),
+    [
+        (LOSSES, "logisitc", "logistic"),
+        (LOSSES, "smoothhinge", "smooth_hinge"),
+        (PENALTIES, "elastic_net", "elasticnet"),
+        (PENALTIES, "L2", "l2"),
+        (SOLVERS, "prox-newton", "prox_newton"),
+        (SOLVERS, "SDCA", "sdca"),
+    ],
+)
+def test_near_misses(table, typo, meant):
+    with pytest.raises(InputError, match=f"did you mean '{meant}'"):
+        table.get(typo)
+
+
+def test_the_published_names_are_there():
+    assert {"logistic", "hinge", "smooth_hinge", "squared_hinge", "squared", "huber"} <= set(LOSSES.names())
+    assert {"l1", "l2", "elasticnet"} <= set(PENALTIES.names())
+    assert {"prox_newton", "active_sdca", "dgpd", "dgpd_active", "sdca", "spdc", "primal_cd"} <= set(SOLVERS.names())
+
+
+def test_name_of_a_stranger():
+    assert LOSSES.name_of(sd.losses.Huber()) == "huber"
+    assert LOSSES.name_of(object()) == "object"
+
+
+def test_entry_points_add_and_never_replace(monkeypatch):
+    """A third party's loss has a name like any other; a built-in keeps its own."""
+    group = "saddlery.losses"
+    points = [EntryPoint("mine", "saddlery.losses.squared:Squared", group), EntryPoint("hinge", "os:getcwd", group)]
+    monkeypatch.setattr(registry, "entry_points", lambda group: points if group == "saddlery.losses" else [])
+    assert LOSSES.get("mine") is sd.losses.Squared
+    assert LOSSES.names()[-1] == "mine"
+    assert LOSSES.get("hinge") is sd.losses.Hinge
+    assert sd.LinearProblem([[1.0], [2.0]], [1.0, 2.0], "mine", sd.penalties.L1(0.1)).loss == sd.losses.Squared()
+    assert "mine" not in PENALTIES.names()
