@@ -246,7 +246,10 @@ class LinearProblem:
         return out
 
     def alpha_max(self) -> float:
-        """A strength of the penalty from which on w = 0 is optimal (infinity if there is none); the smallest, if the loss is smooth."""
+        """The strength of the penalty from which on w = 0 is optimal; infinity if there is none.
+
+        For losses that are not smooth it may be somewhat larger than the smallest such strength.
+        """
         share = self.penalty.threshold / self.penalty.alpha
         if share == 0.0:
             return math.inf

@@ -4,9 +4,9 @@ A proximal term in the *dual* rounds the corners of the loss. Around a centre c 
 
     phi_i(z) = max_a  a z - l*(a) - gamma / 2 (a - c_i)^2,      phi_i' = a_i(z) = prox of l* / gamma at c_i + z / gamma
 
-is smooth, so ``prox_newton`` solves min_w sum_i s_i phi_i(x_i.w + b) + g(w) in a few steps; then c = a(z) and gamma shrinks. This is the
-proximal point method on the dual, equally the method of multipliers on z = Xw + b: it converges for any gamma, faster the smaller gamma is,
-and for piecewise linear losses in finitely many steps. The dual point of a sub-problem serves the problem itself.
+is smooth, so ``prox_newton`` solves min_w sum_i s_i phi_i(x_i.w + b) + g(w) in a few steps; then c = a(z) and gamma shrinks. This
+is the proximal point method on the dual, equally the method of multipliers on z = Xw + b: it converges for any gamma, faster the
+smaller gamma is, and for piecewise linear losses in finitely many steps. The dual point of a sub-problem serves the problem itself.
 
 =========  ==================================================================
 here       meaning
