@@ -100,16 +100,11 @@ def main() -> None:
         passed = {name: getattr(options, name) for name in ("nonzeros", "dtype", "alpha", "tol")} | {"through": through}
         command = [sys.executable, __file__, "--child", *[f"--{name}={value}" for name, value in passed.items()]]
         facts = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
-        print(
-            f"{through}: {facts['nonzeros']:,} non-zeros, {facts['dtype']}, {facts['data_gb']:.2f} GB of data; {facts['solver']},"
-        )
-        print(
-            f"    relative gap {facts['relative_gap']:.0e} after {facts['seconds']:.0f} s; peak {facts['above_gb']:.2f} GB above them ="
-        )
-        print(
-            f"    {facts['share']:.2f} x the data, at most {MAX_SHARE}: {'yes' if facts['share'] <= MAX_SHARE else 'NO'}",
-            flush=True,
-        )
+        verdict = "yes" if facts["share"] <= MAX_SHARE else "NO"
+        print(f"{through}: {facts['nonzeros']:,} non-zeros, {facts['dtype']}, {facts['data_gb']:.2f} GB of data")
+        print(f"    {facts['solver']}, relative gap {facts['relative_gap']:.0e} after {facts['seconds']:.0f} s")
+        above = f"{facts['above_gb']:.2f} GB above the data = {facts['share']:.2f} x the data"
+        print(f"    peak {above}, at most {MAX_SHARE}: {verdict}", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """What a small fit costs beyond its kernels, and whether a thousand of them leak memory.
 
-The overhead is the median CPU time of ``LinearClassifier().fit`` on scikit-learn's breast-cancer data, less the time inside compiled
-code: validation, choice of the solver, dispatch to kernels, certificates, attributes. The time inside is taken in separate runs,
-in which every call of a kernel from Python is timed from the moment its arguments are matched.
+The overhead is the median CPU time of ``LinearClassifier().fit`` on scikit-learn's breast-cancer data, less the time inside
+compiled code: validation, choice of the solver, dispatch to kernels, certificates, attributes. The time inside is taken in
+separate runs, in which every call of a kernel from Python is timed from the moment its arguments are matched.
 """
 
 from __future__ import annotations
@@ -102,12 +102,14 @@ def main() -> None:
     print(f"fit {total:.3f} ms, {inside:.3f} ms of them in {calls:.0f} calls of kernels ({model.solver_}, {model.n_iter_} epochs)")
     print(f"overhead {overhead:.3f} ms, at most {MAX_OVERHEAD_MS} ms: {'yes' if overhead <= MAX_OVERHEAD_MS else 'NO'}")
     if options.fits:
+        objects = len(gc.get_objects())
         gc.collect()
-        before, objects = resident_kb(), len(gc.get_objects())
+        before = resident_kb()
         for _ in range(options.fits):
             fit()
         gc.collect()
-        grown, more = resident_kb() - before, len(gc.get_objects()) - objects
+        grown = resident_kb() - before
+        more = len(gc.get_objects()) - objects
         verdict = "no leak" if grown <= MAX_LEAK_KB and more <= options.fits // 10 else "LEAK"
         print(f"{options.fits} fits: resident memory {grown:+d} KB, live objects {more:+d}: {verdict}")
 

@@ -84,11 +84,12 @@ def measure_cell(task: Task, rivals: list[Rival], budget: Budget, threads: int, 
     if known is None:
         log.write(event="start", solver="reference", setting=None, time=time.time())
         base = ours.reference(task, budget.accuracy, budget.reference_seconds)
-        best, gaps = task.values(base.weights), base.gaps
+        best = task.values(base.weights)
+        bound = best - base.gaps
     else:
-        best, gaps = np.array(known["reference"]["values"]), np.array(known["reference"]["gaps"])
+        best, bound = np.array(known["reference"]["values"]), np.array(known["reference"]["bounds"])
     mine = _first_ours(task, best, budget, threads, log)
-    ladders = known["peers"] if known else _ladders(task, rivals, best, mine, budget, log)
+    ladders = known["peers"] if known else _ladders(task, rivals, best, bound, mine, budget, log)
     if known is None:
         seen = [record["values"] for ladder in ladders.values() for record in ladder["steps"]]
         best = np.min([best, *seen], axis=0)
@@ -104,7 +105,7 @@ def measure_cell(task: Task, rivals: list[Rival], budget: Budget, threads: int, 
         "data": _facts(task),
         "threads": threads,
         "quick": budget.quick,
-        "reference": {"values": best.tolist(), "gaps": gaps.tolist(), "certified": float(np.max(gaps / best))},
+        "reference": {"values": best.tolist(), "bounds": bound.tolist(), "certified": float(np.max((best - bound) / best))},
         "ours": _ours_times(task, mine, times, best),
         "peers": ladders if known else {name: _peer_times(name, ladder, times) for name, ladder in ladders.items()},
     }
@@ -129,25 +130,23 @@ def tolerance(task: Task, best: np.ndarray, target: float) -> float:
 
 
 def _first_ours(task: Task, best: np.ndarray, budget: Budget, threads: int, log: Log) -> dict[float, dict[str, Any]]:
-    """One run for each target: warms up, and shows whether the certified gap is reached."""
-    records = {}
+    """One run for each target: warms up, and shows whether the certified gap is reached; if not, tighter ones are not tried."""
+    records: dict[float, dict[str, Any]] = {}
     for target in TARGETS:
         tol = tolerance(task, best, target)
         log.write(event="start", solver="saddlery", setting=target, time=time.time())
         run = ours.runner(task, tol, threads, 3 * budget.fit_seconds)
-        _, _, result = timed(run)
         cpu, wall, result = timed(run)
+        if cpu < budget.fit_seconds:
+            cpu, wall, result = timed(run)
         got = ours.answer(task, result, tol, 3 * budget.fit_seconds)
-        values = task.values(got.weights)
-        records[target] = {
-            "cpu": cpu,
-            "wall": wall,
-            "tol": tol,
-            "gap": float(np.max(got.gaps / best)),
-            "values": values.tolist(),
-            "solver": got.solver,
-        }
+        gap, values = float(np.max(got.gaps / best)), task.values(got.weights).tolist()
+        reached = gap <= target * (1 + 1e-9)
+        record = {"cpu": cpu, "wall": wall, "tol": tol, "gap": gap, "values": values, "solver": got.solver, "reached": reached}
+        records[target] = record
         log.write(event="done", solver="saddlery", setting=target)
+        if not reached:
+            return dict.fromkeys(TARGETS, record) | records
     return records
 
 
@@ -157,7 +156,7 @@ def _ours_times(task: Task, mine: dict[float, dict[str, Any]], times: dict, best
         low = _worst(record["values"], best)
         kept = {key: record[key] for key in ("tol", "gap", "solver")}
         # A gap that is certified to the target and a value above it cannot both be right: such a run does not count.
-        reached = record["gap"] <= target * (1 + 1e-9) and low is not None and low <= target
+        reached = record["reached"] and low is not None and low <= target
         out[f"{target:.0e}"] = {**times["saddlery", target], **kept, "suboptimality": low, "reached": reached}
     return out
 
@@ -165,20 +164,25 @@ def _ours_times(task: Task, mine: dict[float, dict[str, Any]], times: dict, best
 # --------------------------------------------------------------------------- peers
 
 
-def _ladders(task: Task, rivals: list[Rival], best: np.ndarray, mine: dict, budget: Budget, log: Log) -> dict[str, Any]:
-    """Each rival's settings from loose to tight, until the last target or the end of its budget."""
-    fastest, ladders = mine[TARGETS[-1]]["cpu"], {}
+def _ladders(
+    task: Task, rivals: list[Rival], best: np.ndarray, bound: np.ndarray, mine: dict, budget: Budget, log: Log
+) -> dict[str, Any]:
+    """Each rival's settings from loose to tight, until the last target or the end of its budget.
+
+    Where the optimum is not known well enough, a ladder does not end at what looks like the last target.
+    """
+    fastest, ladders, sure = mine[TARGETS[-1]]["cpu"], {}, bool(np.all(best - bound <= 0.1 * TARGETS[-1] * best))
     for rival in rivals:
         if not rival.can(task.objective, task.X):
             continue
-        ladder = _ladder(task, rival, best, budget.limit(fastest), log)
+        ladder = _ladder(task, rival, best, sure, budget.limit(fastest), log)
         ladders[rival.name] = ladder
         arrived = [r["cpu"] for r in ladder["steps"] if _worst(r["values"], best) <= TARGETS[-1]]
-        fastest = min([fastest, *arrived])
+        fastest = min([fastest, *arrived]) if sure else fastest
     return ladders
 
 
-def _ladder(task: Task, rival: Rival, best: np.ndarray, limit: float, log: Log) -> dict[str, Any]:
+def _ladder(task: Task, rival: Rival, best: np.ndarray, sure: bool, limit: float, log: Log) -> dict[str, Any]:
     steps, note = log.find("step", rival.name), ""
     died = log.find("died", rival.name)
     ended = log.find("end", rival.name)
@@ -194,7 +198,7 @@ def _ladder(task: Task, rival: Rival, best: np.ndarray, limit: float, log: Log) 
             values = task.values(weights)
             steps.append({"setting": setting, "cpu": cpu, "wall": wall, "values": values.tolist()})
             log.write(event="step", solver=rival.name, **steps[-1])
-            note = _why_stop(steps, best, limit)
+            note = _why_stop(steps, best, sure, limit)
             if note:
                 break
         else:
@@ -205,15 +209,15 @@ def _ladder(task: Task, rival: Rival, best: np.ndarray, limit: float, log: Log) 
     return {"steps": steps, "note": note}
 
 
-def _why_stop(steps: list[dict[str, Any]], best: np.ndarray, limit: float) -> str:
+def _why_stop(steps: list[dict[str, Any]], best: np.ndarray, sure: bool, limit: float) -> str:
     """Whether a ladder is at its end: a sentence, or nothing."""
     errors = [_worst(step["values"], best) for step in steps]
-    if errors[-1] <= TARGETS[-1]:
+    if sure and errors[-1] <= TARGETS[-1]:
         return "reached"
     if steps[-1]["cpu"] > limit or sum(step["cpu"] for step in steps) > 3 * limit:
         return f"budget of {limit:.1f} s"
     stuck = len(errors) > 5 and min(errors[-4:]) > 0.95 * min(errors[:-4]) and min(errors) < 1e-2
-    if stuck and steps[-1]["cpu"] > SHORT:
+    if sure and stuck and steps[-1]["cpu"] > SHORT:
         return "no progress in four steps"
     return ""
 
@@ -290,7 +294,7 @@ def _rounds(jobs: list[dict[str, Any]], budget: Budget, log: Log) -> dict[tuple[
     for turn in range(max(budget.repeats(job["first"]["cpu"]) for job in jobs)):
         for job in jobs:
             key, first = (job["solver"], job["setting"]), job["first"]
-            repeats = budget.repeats(first["cpu"])
+            repeats = budget.repeats(first["cpu"]) if first.get("reached", True) else 1
             if repeats == 1 and turn == 0:
                 times[key].append((first["cpu"], first["wall"]))
             elif turn < repeats:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import inspect
 import os
 import types as python_types
 import warnings
@@ -24,6 +25,7 @@ from pathlib import Path
 from typing import Any, Literal, get_type_hints
 
 import numba
+import numpy as np
 from numba import types
 from numba.extending import (
     NativeValue,
@@ -40,6 +42,7 @@ __all__ = ["JIT_DISABLED", "code_digest", "kernel", "part", "verb"]
 JIT_DISABLED = bool(numba.config.DISABLE_JIT)  # type: ignore[attr-defined]
 _SCALARS = {float: types.float64, int: types.int64, bool: types.boolean}
 _CLASSES: dict[tuple[str, str], type] = {}
+_LOOKS: dict[tuple[str, tuple[str, ...]], str] = {}
 _VERBS: set[str] = set()
 
 
@@ -58,7 +61,7 @@ def library_digest() -> str:
 
 
 def code_digest(cls: type) -> str:
-    """Digest of the methods of `cls`, of the functions that they call and of the constants that they name."""
+    """Digest of the methods of `cls`, of the functions that they call, and of what they name, capture or have as defaults."""
     digest, seen = hashlib.sha256(), set()
 
     def add_code(code: python_types.CodeType, scope: dict[str, Any]) -> None:
@@ -79,12 +82,16 @@ def code_digest(cls: type) -> str:
             if value not in seen:
                 seen.add(value)
                 add_code(value.__code__, value.__globals__)
+                for captured in (*(value.__defaults__ or ()), *(cell.cell_contents for cell in value.__closure__ or ())):
+                    add(captured)
+        elif isinstance(value, np.ndarray):
+            digest.update(value.tobytes())
         elif isinstance(value, (int, float, bool, str, tuple)):
             digest.update(repr(value).encode())
 
-    for name in sorted(vars(cls)):
+    for name in sorted(dir(cls)):
         if not name.startswith("_"):  # what NamedTuple generates differs from process to process
-            add(vars(cls)[name])
+            add(inspect.getattr_static(cls, name))
     return digest.hexdigest()[:16]
 
 
@@ -180,6 +187,11 @@ def part(cls: type) -> type:
     digest = code_digest(cls) + library_digest()
     _CLASSES[name, digest] = cls
     hints = get_type_hints(cls)
+    # Numba's quick look at an argument knows a NamedTuple by the names of class and fields only: two that agree in these, say after
+    # an edit in a notebook, must not be taken for each other.
+    look = (cls.__name__, getattr(cls, "_fields", ()))
+    if _LOOKS.setdefault(look, digest) != digest:
+        cls.__name__ = f"{cls.__name__}_{digest[:8]}"
 
     @typeof_impl.register(cls)
     def _typeof(value: Any, context: Any) -> types.Type:

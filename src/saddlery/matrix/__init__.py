@@ -176,7 +176,10 @@ def _as_sparse(X: Any) -> Any:
 
 
 def _as_dense(X: Any) -> np.ndarray:
-    values = np.asarray(X)
+    try:
+        values = np.asarray(X)
+    except ValueError as error:
+        raise InputError(f"X is not a table of numbers: {error}") from error
     if values.ndim != 2:
         raise InputError(f"X must have two dimensions (rows and columns), not {values.ndim}: use X.reshape(-1, 1) for one column")
     if values.dtype.kind == "c":

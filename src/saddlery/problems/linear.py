@@ -20,6 +20,7 @@ from saddlery.registry import LOSSES
 __all__ = ["DualPoint", "LinearProblem"]
 
 EPS = float(np.finfo(float).eps)
+CACHES = ("constant", "scale", "constant_dual", "constant_gradient", "_constant_slopes", "_class_products", "_dual_room")
 SHARED_PRODUCTS = 20_000_000  # numbers: above, the products of all classes would take more memory than they are worth
 
 
@@ -151,8 +152,10 @@ class LinearProblem:
         self.matrix: Matrix = as_matrix(X)
         self.n, self.d = self.matrix.shape
         self.loss = LOSSES.get(loss)() if isinstance(loss, str) else loss
-        if penalty is None or isinstance(penalty, str):
-            raise InputError("give the penalty with its strength, such as penalty=saddlery.penalties.L1(0.01)")
+        if not hasattr(self.loss, "targets"):
+            raise InputError(f"the loss must be a name or a loss such as saddlery.losses.Logistic(), not {loss!r}")
+        if not hasattr(penalty, "strong_convexity"):
+            raise InputError(f"give the penalty with its strength, such as saddlery.penalties.L1(0.01), not {penalty!r}")
         self.penalty = penalty
         self.fit_intercept = bool(fit_intercept)
         for piece in (self.loss, self.penalty):
@@ -213,7 +216,7 @@ class LinearProblem:
     def take_rows(self, index: np.ndarray) -> LinearProblem:
         """The problem on some of its rows, weights rescaled to sum to one."""
         other = copy.copy(self)
-        for name in ("constant", "scale", "constant_gradient", "_class_products", "_dual_room"):
+        for name in CACHES:
             other.__dict__.pop(name, None)
         other.matrix = self.matrix.take_rows(index)
         other.n = other.matrix.shape[0]
@@ -288,7 +291,8 @@ class LinearProblem:
         if Xta is None or moved:
             Xta = self.matrix.rmatvec(self.s * feasible)
         if self.fit_intercept:
-            feasible, Xta = self._balance(feasible, Xta)
+            mixed, Xta = self._balance(feasible, Xta)
+            clip_to_domain(self.loss, self.y, mixed, feasible)  # rounding may have left it by a hair
         scale, value = self._best_scale(feasible, Xta)
         return DualPoint(feasible * scale, Xta * scale, value) if scale != 1.0 else DualPoint(feasible, Xta, value)
 
@@ -320,17 +324,30 @@ class LinearProblem:
         return self.matrix.rmatvec(self.s * positive), self.matrix.rmatvec(self.s * ~positive)
 
     @cached_property
-    def constant_gradient(self) -> np.ndarray:
-        """X'(s l') at the best constant model: of a class, all slopes are the same there."""
+    def constant_dual(self) -> np.ndarray:
+        """The dual point of the best constant model: its slopes, at a kink those that balance."""
         if self.loss.targets != "signs":
-            return self.matrix.rmatvec(self.s * self.slopes(np.zeros(self.n), self.constant))
+            return self.slopes(np.zeros(self.n), self.constant)
+        return np.where(self.y > 0.0, *self._constant_slopes)
+
+    @cached_property
+    def constant_gradient(self) -> np.ndarray:
+        """X'(s a) at the dual point of the best constant model: of a class, all slopes are the same there."""
+        if self.loss.targets != "signs":
+            return self.matrix.rmatvec(self.s * self.constant_dual)
+        upper, lower = self._constant_slopes
+        positive, negative = self._class_products
+        return upper * positive + lower * negative
+
+    @cached_property
+    def _constant_slopes(self) -> tuple[float, float]:
+        """Slopes of the loss at the best constant for y = 1 and y = -1."""
         upper, lower = self.loss.slope(1.0, self.constant), self.loss.slope(-1.0, self.constant)
         if self.fit_intercept and not math.isfinite(self.loss.smoothness):  # at a kink: the largest slopes that balance
             weight = float(self.s[self.y > 0.0].sum())
             shared = min(-self.loss.dual_lower(1.0) * weight, self.loss.dual_upper(-1.0) * (1.0 - weight))
             upper, lower = -shared / weight, shared / (1.0 - weight)
-        positive, negative = self._class_products
-        return upper * positive + lower * negative
+        return upper, lower
 
     @cached_property
     def _dual_room(self) -> tuple[float, float]:
@@ -364,7 +381,8 @@ class LinearProblem:
         if c is None:
             return None
         first, second = float(self.s @ (self.y * a)), float(self.s @ (a * a))
-        return max(0.0, -first / (second * c)) if second > 0.0 else 1.0
+        # Not much beyond 1: what balancing leaves of a point without content is rounding noise, and must stay that.
+        return min(max(0.0, -first / (second * c)), 2.0) if second > 0.0 else 1.0
 
     # -- certificate
 
@@ -376,7 +394,7 @@ class LinearProblem:
         if b != 0.0 and not self.fit_intercept:
             raise InputError("the problem has no intercept: build it with fit_intercept=True, or give b=0")
         Xw = self.margins(w)
-        a = self.slopes(Xw, b) if dual is None else np.asarray(dual, dtype=np.float64)
+        a = self._own_dual(w, b, Xw) if dual is None else np.asarray(dual, dtype=np.float64)
         if a.shape != (self.n,):
             raise InputError(f"the dual point has shape {a.shape}, but the data have {self.n} rows")
         if not (np.isfinite(w).all() and np.isfinite(a).all() and math.isfinite(b)):
@@ -402,8 +420,12 @@ class LinearProblem:
     def evaluate(self, point: Point) -> tuple[float, DualPoint]:
         """The primal value of a point and its dual made feasible, using the products that come with it."""
         Xw = self.margins(point.w) if point.Xw is None else point.Xw
-        a, Xta = (self.slopes(Xw, point.b), None) if point.dual is None else (point.dual, point.Xta)
+        a, Xta = (self._own_dual(point.w, point.b, Xw), None) if point.dual is None else (point.dual, point.Xta)
         return self.primal(point.w, point.b, Xw), self.dual_point(a, Xta)
+
+    def _own_dual(self, w: np.ndarray, b: float, Xw: np.ndarray) -> np.ndarray:
+        """The dual point that belongs to (w, b): the slopes there."""
+        return self.constant_dual if b == self.constant and not w.any() else self.slopes(Xw, b)
 
     def nonzeros(self, w: np.ndarray) -> int:
         """The number of weights that are not zero."""

@@ -87,7 +87,7 @@ class _State(State):
     def recentre(self, problem: Any, newton: ProxNewton) -> None:
         """The sub-problem around c, started from (w, b)."""
         self.sub = copy.copy(problem)
-        for name in ("constant", "scale", "constant_gradient"):
+        for name in ("constant", "scale", "constant_dual", "constant_gradient", "_constant_slopes"):
             self.sub.__dict__.pop(name, None)
         self.sub.loss = Rounded(problem.loss, self.gamma)
         self.sub.y = problem.y - self.c
