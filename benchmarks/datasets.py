@@ -81,7 +81,7 @@ def _sparse_features(rng: np.random.Generator, n: int, d: int, per_row: int) -> 
     popularity = 1.0 / np.arange(1, d + 1)
     columns = np.searchsorted(np.cumsum(popularity) / popularity.sum(), rng.random(n * per_row)).astype(np.int32)
     indptr = np.arange(0, n * per_row + 1, per_row, dtype=np.int32 if n * per_row < 2**31 else np.int64)
-    X = sp.csr_array((np.abs(rng.standard_normal(n * per_row)) + 0.1, np.minimum(columns, d - 1), indptr), shape=(n, d))
+    X = sp.csr_array((rng.standard_normal(n * per_row), np.minimum(columns, d - 1), indptr), shape=(n, d))
     X.sum_duplicates()
     return _scaled(X, "rows")
 
@@ -94,9 +94,10 @@ def sparse_set(n: int = 20_000, d: int = 50_000, seed: int = 0) -> tuple[sp.csr_
 
 
 def _targets(rng: np.random.Generator, X: Any, support: np.ndarray) -> np.ndarray:
-    truth = np.zeros(X.shape[1])
-    truth[support] = rng.standard_normal(TRUE_FEATURES)
-    z = X @ truth
+    """A sum of the true features, all of similar weight however rare they are, and noise."""
+    chosen = X[:, support]
+    norms = np.sqrt(np.asarray((chosen * chosen).sum(axis=0)).ravel())
+    z = chosen @ (rng.standard_normal(TRUE_FEATURES) / np.where(norms > 0.0, norms, 1.0))
     return z / z.std() + 0.5 * rng.standard_normal(X.shape[0])
 
 

@@ -19,6 +19,6 @@ class UnsupportedError(InputError):
 def unknown_name(kind: str, name: object, known: Iterable[str]) -> InputError:
     """An error for a name that is not registered, with the nearest one that is."""
     names = sorted(known)
-    near = difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)
+    near = difflib.get_close_matches(str(name).lower(), names, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}? " if near else ""
     return InputError(f"unknown {kind} {name!r}: {hint}choose one of {', '.join(names)}")

@@ -130,7 +130,8 @@ def test_constant_targets(name):
     for level in (0.0, 1.0, 3.7, -1e3):
         for _ in range(50):
             n = int(rng.integers(2, 30))
-            problem = sd.LinearProblem(rng.standard_normal((n, 3)), np.full(n, level), name, sd.penalties.L1(0.1), rng.random(n), True)
+            X, y = rng.standard_normal((n, 3)), np.full(n, level)
+            problem = sd.LinearProblem(X, y, name, sd.penalties.L1(0.1), rng.random(n), True)
             for a in (np.full(n, -0.3), rng.standard_normal() * np.ones(n), rng.standard_normal(n)):
                 assert problem.dual_point(a).value <= 1e-12 * (1.0 + abs(level))
     assert sd.solve(problem).status is sd.Status.CONVERGED

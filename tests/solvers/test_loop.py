@@ -13,7 +13,8 @@ import pytest
 
 import saddlery as sd
 from saddlery.errors import InputError
-from saddlery.penalties import L1, ElasticNet
+from saddlery.penalties import L1, L2, ElasticNet
+from saddlery.point import Point
 from saddlery.registry import SOLVERS
 from saddlery.solvers.base import Needs, Record, Solver, State, Trace
 
@@ -156,6 +157,39 @@ def test_real_interrupt():
     assert status == "INTERRUPTED"
     assert epochs >= 1
     assert again == pytest.approx(gap, rel=1e-6, abs=1e-12)
+
+
+class Lying(Solver):
+    """A solver whose products are those of better points than its own, until it is asked to compute them afresh."""
+
+    name, paper, needs = "lying", "", Needs()
+
+    def init(self, problem, start, rng):
+        state = State()
+        state.honest, state.good = False, sd.solve(problem, "prox_newton", tol=1e-10)
+        return state
+
+    def step(self, problem, state):
+        state.accesses += problem.matrix.nnz
+
+    def point(self, problem, state):
+        good = state.good
+        w, a = (good.w, good.dual) if state.honest else (np.zeros(problem.d), good.dual)
+        return Point(w, good.b, a, problem.margins(good.w), problem.matrix.rmatvec(problem.s * good.dual))
+
+    def resync(self, problem, state):
+        state.honest = True
+
+
+def test_converged_is_only_said_after_a_fresh_certificate(make_problem):
+    """Products kept by increments may drift: the last word is computed from the data, and the solver is told."""
+    problem = make_problem(sd.losses.Logistic(), L2(0.7))
+    solution = sd.solve(problem, Lying(), tol=0.05)
+    assert solution.status is sd.Status.CONVERGED
+    assert solution.epochs >= 1
+    assert solution.w.any()
+    assert sd.certify(problem, solution.w, solution.dual).relative_gap <= 0.05
+    assert problem.primal(np.zeros(problem.d)) > problem.primal(solution.w) + 0.05 * problem.scale
 
 
 # --------------------------------------------------------------------------- starts, seeds, arguments

@@ -441,6 +441,8 @@ class LinearProblem:
         dual = None if dual is None else np.array(dual, dtype=np.float64)
         if w.shape != (self.d,) or (dual is not None and dual.shape != (self.n,)):
             raise InputError(f"start does not fit the problem: w needs {self.d} numbers and the dual {self.n}")
+        if not (np.isfinite(w).all() and (dual is None or np.isfinite(dual).all()) and math.isfinite(b or 0.0)):
+            raise InputError("the start must be finite")
         return Point(w, float(b or 0.0) if self.fit_intercept else 0.0, dual)
 
 

@@ -82,7 +82,9 @@ class Rounded(NamedTuple):
 class _State(State):
     def __init__(self, problem: Any, w: np.ndarray, b: float, c: np.ndarray, gamma: float, rng: np.random.Generator):
         self.w, self.b, self.c, self.gamma, self.rng = w, b, c, gamma, rng
-        self.rounds, self.failures = 0, 0
+        self.rounds = 0
+        self.a: Any = None
+        self.Xta: Any = None
 
     def recentre(self, problem: Any, newton: ProxNewton) -> None:
         """The sub-problem around c, started from (w, b)."""
@@ -130,6 +132,8 @@ class AugmentedNewton(Solver):
         gamma = self.gamma if start is None or start.dual is None else self.gamma * self.shrink**2
         state = _State(problem, w, b, c, gamma, rng)
         state.recentre(problem, ProxNewton(sample_start=False))
+        if start is not None and start.dual is not None:
+            state.a, state.Xta = c, None
         return state
 
     def step(self, problem: Any, state: _State) -> None:
@@ -150,6 +154,4 @@ class AugmentedNewton(Solver):
             state.recentre(problem, newton)
 
     def point(self, problem: Any, state: _State) -> Point:
-        if hasattr(state, "a"):
-            return Point(state.w, state.b, state.a, state.inner.Xw, state.Xta)
-        return Point(state.w, state.b, None, state.inner.Xw)
+        return Point(state.w, state.b, state.a, state.inner.Xw, state.Xta)

@@ -67,7 +67,8 @@ class _Facts:
 
     @property
     def shrinkage(self) -> float:
-        return self.problem.penalty.alpha / self.problem.alpha_max()
+        top = self.problem.alpha_max()
+        return self.problem.penalty.alpha / top if top > 0.0 else float("inf")
 
 
 def _holds(condition: Any, fact: Any) -> bool:
@@ -78,12 +79,24 @@ def _holds(condition: Any, fact: Any) -> bool:
 
 
 def choose(problem: Any) -> str:
-    """The name of the solver that the table gives for `problem`."""
+    """The name of the first solver in the table whose rule holds and that can solve `problem`."""
     facts = _Facts(problem)
     for rule in _rules():
-        if all(_holds(condition, getattr(facts, name)) for name, condition in rule["when"].items()):
+        if not _missing(problem, rule["solver"]) and all(_holds(condition, getattr(facts, name)) for name, condition in rule["when"].items()):
             return rule["solver"]
-    raise UnsupportedError(f"the table behind solver='auto' has no rule for {problem!r}")
+    able = _able(problem)
+    if able:
+        return able[0]
+    needs = (f"{name} needs {' and '.join(_missing(problem, name))}" for name in SOLVERS.names())
+    raise UnsupportedError(f"no solver can solve {problem!r}: {'; '.join(needs)}")
+
+
+def _missing(problem: Any, name: str) -> list[str]:
+    return SOLVERS.get(name).needs.missing(problem)
+
+
+def _able(problem: Any) -> list[str]:
+    return [name for name in SOLVERS.names() if not _missing(problem, name)]
 
 
 def available(problem: Any) -> list[str]:
@@ -96,9 +109,11 @@ def available(problem: Any) -> list[str]:
     >>> available(problem)[0]
     'prox_newton'
     """
-    able = [name for name in SOLVERS.names() if not SOLVERS.get(name).needs.missing(problem)]
+    able = _able(problem)
+    if not able:
+        return []
     first = choose(problem)
-    return [first] * (first in able) + [name for name in able if name != first]
+    return [first, *(name for name in able if name != first)]
 
 
 def resolve(problem: Any, solver: str | Solver) -> Solver:
@@ -108,7 +123,7 @@ def resolve(problem: Any, solver: str | Solver) -> Solver:
     method = solver if isinstance(solver, Solver) else SOLVERS.get(solver)()
     missing = method.needs.missing(problem)
     if missing:
-        able = available(problem)
+        able = _able(problem)  # in no order: to find the best, data would have to be read
         others = f"these can: {', '.join(able)}" if able else "no solver can"
         loss, penalty = LOSSES.name_of(problem.loss), PENALTIES.name_of(problem.penalty)
         raise UnsupportedError(f"{method.name} cannot solve {loss} with {penalty}: it needs {' and '.join(missing)}; {others}")

@@ -30,30 +30,29 @@ CHECK_SHARE = 9.0
 class _Best:
     """The best primal and the best dual point so far."""
 
-    def __init__(self, problem: Any):
-        self.problem = problem
+    def __init__(self) -> None:
         self.primal, self.dual = np.inf, -np.inf
         self.w: Any = None
         self.b = 0.0
         self.a: Any = None
         self.Xta: Any = None
 
-    def update(self, point: Point) -> None:
-        primal, dual = self.problem.evaluate(point)
+    def update(self, problem: Any, point: Point) -> None:
+        primal, dual = problem.evaluate(point)
         if primal < self.primal:
             self.primal, self.w, self.b = primal, copy.copy(point.w), float(point.b)
         if dual.value > self.dual:
             self.dual, self.a = dual.value, copy.copy(dual.a)
             self.Xta = dual.Xta if point.fresh else None
 
-    def certificate(self) -> Certificate:
-        return self.problem.certificate(self.primal, self.dual, self.a)
+    def certificate(self, problem: Any) -> Certificate:
+        return problem.certificate(self.primal, self.dual, self.a)
 
-    def confirm(self) -> Certificate:
+    def confirm(self, problem: Any) -> Certificate:
         """The certificate of the best points, recomputed from the data."""
-        self.primal, dual = self.problem.evaluate(Point(self.w, self.b, self.a, Xta=self.Xta))
+        self.primal, dual = problem.evaluate(Point(self.w, self.b, self.a, Xta=self.Xta))
         self.dual, self.a, self.Xta = dual.value, dual.a, dual.Xta
-        return self.certificate()
+        return self.certificate(problem)
 
 
 def _as_start(problem: Any, start: Any) -> Point | None:
@@ -122,6 +121,8 @@ def solve(
     if max_epochs < 0 or (max_seconds is not None and max_seconds < 0):
         raise InputError("max_epochs and max_seconds must be 0 or more")
     method = resolve(problem, solver)
+    if isinstance(start, State) and start.solver != method.name:
+        raise InputError(f"the state is one of {start.solver}: go on with solver={start.solver!r}, or start from its solution")
     with small_products_on_one_thread(problem.matrix.nnz):
         return _run(problem, method, tol, max_epochs, max_seconds, start, _as_generator(random_state), tuple(callbacks))
 
@@ -139,19 +140,19 @@ def _run(
     """The loop itself."""
     clock = time.perf_counter
     began = clock()
-    best, trace = _Best(problem), Trace()
+    best, trace = _Best(), Trace()
     state: Any = None
     epoch, status, since_check = 0, Status.MAX_EPOCHS, 0.0
 
     def check() -> Status | None:
         """Certify the current point, record it, and say whether to stop."""
-        best.update(method.point(problem, state))
+        best.update(problem, method.point(problem, state))
         stop = None
-        if best.certificate().relative_gap <= tol:
-            stop = Status.CONVERGED if best.confirm().relative_gap <= tol else None
+        if best.certificate(problem).relative_gap <= tol:
+            stop = Status.CONVERGED if best.confirm(problem).relative_gap <= tol else None
             if stop is None:
                 method.resync(problem, state)
-        certificate = best.certificate()
+        certificate = best.certificate(problem)
         state.relative_gap = certificate.relative_gap
         values = (certificate.primal, certificate.dual, certificate.gap, certificate.relative_gap)
         passes = state.accesses / max(problem.matrix.nnz, 1)
@@ -163,9 +164,14 @@ def _run(
         return stop
 
     try:
-        resumed = isinstance(start, State)
-        state = copy.deepcopy(start) if resumed else method.init(problem, _as_start(problem, start), rng)
-        stop = check()
+        if isinstance(start, State):
+            state = copy.deepcopy(start)
+            best = state.best
+            stop = Status.CONVERGED if best.certificate(problem).relative_gap <= tol else None
+        else:
+            state = method.init(problem, _as_start(problem, start), rng)
+            state.solver, state.best = method.name, best
+            stop = check()
         while stop is None and epoch < max_epochs:
             if max_seconds is not None and clock() - began >= max_seconds:
                 stop = Status.MAX_SECONDS
@@ -184,8 +190,21 @@ def _run(
     except KeyboardInterrupt:
         status = Status.INTERRUPTED
         if not np.isfinite(best.primal):
-            best.update(problem.first_point())
-    if status is not Status.CONVERGED:
-        best.confirm()
+            best.update(problem, problem.first_point())
+    best = copy.copy(best)  # the state keeps its own, or a resumed run would differ from an uninterrupted one
+    if status is not Status.CONVERGED or not trace:
+        best.confirm(problem)
     passes = state.accesses / max(problem.matrix.nnz, 1) if state is not None else 0.0
-    return Solution(best.w, best.b, best.a, best.certificate(), trace, status, method.name, epoch, clock() - began, passes, state)
+    return Solution(
+        w=best.w,
+        b=best.b,
+        dual=best.a,
+        certificate=best.certificate(problem),
+        trace=trace,
+        status=status,
+        solver=method.name,
+        epochs=epoch,
+        seconds=clock() - began,
+        passes=passes,
+        state=state,
+    )
