@@ -32,6 +32,10 @@ class _Facts:
         return bool(np.isfinite(self.problem.loss.smoothness))
 
     @property
+    def signs(self) -> bool:
+        return self.problem.loss.targets == "signs"
+
+    @property
     def strongly_convex(self) -> bool:
         return self.problem.penalty.strong_convexity > 0.0
 
