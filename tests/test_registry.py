@@ -61,6 +61,9 @@ def test_entry_points_add_and_never_replace(monkeypatch):
     group = "saddlery.losses"
     points = [EntryPoint("mine", "saddlery.losses.squared:Squared", group), EntryPoint("hinge", "os:getcwd", group)]
     monkeypatch.setattr(registry, "entry_points", lambda group: points if group == "saddlery.losses" else [])
+    for table in (LOSSES, PENALTIES):
+        monkeypatch.delitem(table.__dict__, "_others", raising=False)
+        monkeypatch.setitem(table.__dict__, "_others", type(table)._others.func(table))
     assert LOSSES.get("mine") is sd.losses.Squared
     assert LOSSES.names()[-1] == "mine"
     assert LOSSES.get("hinge") is sd.losses.Hinge

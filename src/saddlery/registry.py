@@ -6,6 +6,7 @@ A built-in is one line here. A third party adds its own by an entry point of the
 
 from __future__ import annotations
 
+import functools
 import importlib
 from importlib.metadata import entry_points
 from typing import Any
@@ -28,13 +29,17 @@ class Registry:
         self.kind, self.group, self.builtin = kind, group, builtin
 
     def places(self) -> dict[str, str]:
-        """All names with the places of their classes; built-ins come first and cannot be replaced."""
-        others = {point.name: point.value for point in entry_points(group=self.group)}
-        return {**self.builtin, **{name: place for name, place in others.items() if name not in self.builtin}}
+        """All names with the places of their classes; built-ins cannot be replaced."""
+        return {**self._others, **self.builtin} if self._others else self.builtin
+
+    @functools.cached_property
+    def _others(self) -> dict[str, str]:
+        """Those of third parties; looking for them reads many files, so it is done once."""
+        return {point.name: point.value for point in entry_points(group=self.group)}
 
     def names(self) -> list[str]:
         """All names, built-ins first."""
-        return list(self.places())
+        return [*self.builtin, *(name for name in self.places() if name not in self.builtin)]
 
     def get(self, name: Any) -> Any:
         """The class registered under `name`; an error with the nearest name if there is none."""

@@ -84,6 +84,16 @@ def test_fenchel_young(any_loss):
             assert abs(value + any_loss.conjugate(y, slope) - slope * z) <= 1e-12 * (1.0 + z * z)
 
 
+@pytest.mark.parametrize("z", [8.0, 20.0, 30.0])
+def test_fenchel_young_far_out(any_loss, z):
+    """Where the loss is tiny its conjugate must be as precise, or gaps of well separated data drown in rounding."""
+    for y in targets(any_loss):
+        for margin in (z, -z):
+            slope = any_loss.slope(y, margin)
+            terms = any_loss.value(y, margin), any_loss.conjugate(y, slope), -slope * margin
+            assert abs(sum(terms)) <= 1e-11 * sum(map(abs, terms))
+
+
 def test_biconjugate(any_loss):
     """l(z) = max_a a z - l*(a), the maximum found by a generic method."""
     for y in targets(any_loss):

@@ -44,6 +44,20 @@ def test_optimum_at_other_strengths(any_loss, penalty, intercept, ratio, make_pr
     check(make_problem(any_loss, penalty, "dense", intercept, ratio=ratio, seed=1), optimum)
 
 
+@pytest.mark.parametrize("penalty", [L1(1.0), L2(1.0), ElasticNet(1.0)], ids=["l1", "l2", "elasticnet"])
+@pytest.mark.parametrize("intercept", [False, True], ids=["no intercept", "intercept"])
+@pytest.mark.parametrize("seed", range(4))
+def test_optimum_of_separable_noise(any_loss, penalty, intercept, seed, optimum):
+    """Random labels, fewer rows than columns, weak penalty: the first steps leave the region where the loss is curved."""
+    rng = np.random.default_rng(seed)
+    n, d = int(rng.integers(6, 16)), int(rng.integers(10, 20))
+    X, y = rng.standard_normal((n, d)), np.where(rng.random(n) < 0.4, 1.0, -1.0)
+    y[:2] = 1.0, -1.0
+    problem = sd.LinearProblem(X, y, any_loss, penalty, fit_intercept=intercept)
+    top = problem.alpha_max()
+    check(problem.with_penalty(penalty.scaled(1e-3 * top if np.isfinite(top) else 1e-3)), optimum)
+
+
 @pytest.mark.parametrize("name", ["logistic", "squared", "hinge"])
 @pytest.mark.parametrize("matrix", ["dense", "csr"])
 def test_single_precision_data(name, matrix, make_problem, optimum):

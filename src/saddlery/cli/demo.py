@@ -137,7 +137,7 @@ def _entry(name: str, model: Any, X: Any, y: Any) -> Entry:
                 kept = copy.copy(model)  # with the trace that belongs to the time that is shown
     told = dict.fromkeys(f"{w.category.__name__}: {' '.join(str(w.message).split())}" for w in caught)
     nonzeros = int(np.count_nonzero(kept.coef_))
-    return Entry(name, kept, seconds[0], min(seconds[1:]), audit(kept, X, y), nonzeros, list(told))
+    return Entry(name, kept, seconds[0], min(seconds[1:]), audit(kept, X, y, tighten=False), nonzeros, list(told))
 
 
 # --------------------------------------------------------------------------- on the terminal
