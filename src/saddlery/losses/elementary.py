@@ -13,7 +13,7 @@ from numba.extending import intrinsic
 
 from saddlery.parts import JIT_DISABLED, kernel
 
-__all__ = ["decaying_exp", "entropy_term", "unit_log1p"]
+__all__ = ["decaying_exp", "entropy_term", "log_of_rest", "unit_log1p"]
 
 _LOG2_E = 1.4426950408889634
 _LN2_HIGH, _LN2_LOW = 0.6931471803691238, 1.9082149292705877e-10  # the first has zeros at the end: products with integers are exact
@@ -53,15 +53,26 @@ def _decaying_exp(x):
 
 
 @kernel
-def _unit_log1p(e):
-    """log(1 + e) for 0 <= e <= 1 as 2 atanh(e / (2 + e)), a series in the square of that quotient (at most 1/9)."""
-    s = e / (2.0 + e)
+def _atanh(s):
+    """atanh(s) for |s| <= 1/3: the series s + s^3 / 3 + s^5 / 5 + ..."""
     q = s * s
     p = 1.0 / 27.0 + q * (1.0 / 29.0 + q * (1.0 / 31.0 + q * (1.0 / 33.0)))
     p = 1.0 / 19.0 + q * (1.0 / 21.0 + q * (1.0 / 23.0 + q * (1.0 / 25.0 + q * p)))
     p = 1.0 / 11.0 + q * (1.0 / 13.0 + q * (1.0 / 15.0 + q * (1.0 / 17.0 + q * p)))
     p = 1.0 + q * (1.0 / 3.0 + q * (1.0 / 5.0 + q * (1.0 / 7.0 + q * (1.0 / 9.0 + q * p))))
-    return 2.0 * s * p
+    return s * p
+
+
+@kernel
+def _unit_log1p(e):
+    """log(1 + e) for 0 <= e <= 1 as 2 atanh(e / (2 + e))."""
+    return 2.0 * _atanh(e / (2.0 + e))
+
+
+@kernel
+def _log_of_rest(q):
+    """log(1 - q) for 0 <= q <= 1/2 as -2 atanh(q / (2 - q)), exact where q is tiny."""
+    return -2.0 * _atanh(q / (2.0 - q))
 
 
 @kernel
@@ -83,6 +94,11 @@ def _plain_entropy_term(p: float) -> float:
     return p * math.log(p) if p > 0.0 else 0.0
 
 
+def _plain_log_of_rest(q: float) -> float:
+    return math.log1p(-q)
+
+
 decaying_exp = math.exp if JIT_DISABLED else _decaying_exp
 unit_log1p = math.log1p if JIT_DISABLED else _unit_log1p
 entropy_term = _plain_entropy_term if JIT_DISABLED else _entropy_term
+log_of_rest = _plain_log_of_rest if JIT_DISABLED else _log_of_rest

@@ -6,7 +6,7 @@ import math
 from typing import NamedTuple
 
 from saddlery.losses.base import loss
-from saddlery.losses.elementary import decaying_exp, entropy_term, unit_log1p
+from saddlery.losses.elementary import decaying_exp, entropy_term, log_of_rest, unit_log1p
 from saddlery.parts import kernel
 
 __all__ = ["Logistic"]
@@ -90,7 +90,8 @@ class Logistic(NamedTuple):
     def conjugate(self, y, a):
         p = -y * a
         inside = min(max(p, 0.0), 1.0)
-        value = entropy_term(inside) + entropy_term(1.0 - inside)  # before the question, or the loop would branch
+        q = min(inside, 1.0 - inside)  # entropy is symmetric, and the smaller part keeps its digits
+        value = entropy_term(q) + (1.0 - q) * log_of_rest(q)  # before the question, or the loop would branch
         return value if p == inside else math.inf
 
     def dual_prox(self, y, a, step):

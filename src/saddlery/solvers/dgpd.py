@@ -14,9 +14,9 @@ a, u       dual point and X'(s a)           y, z / n
 tau_i      mu rho / (s_i R^2)               eta / n with eta = n^2 mu rho / R^2
 =========  ===============================  ===============================================================
 
-The step of the paper's theorem is n^2 mu / R^2 over 2.5 times the number of weights that differ from wbar, and unusably small;
-that number stands for how little one column gains of what all would gain. rho is that share itself, so the step is SDCA's when
-one column is all.
+The step of the paper's theorem is n^2 mu / R^2 over 5 times (2.5 as printed) the number of weights that differ from wbar, and
+unusably small; that number stands for how little one column gains of what all would gain. rho is that share itself, so the step
+is SDCA's when one column is all.
 
 Rows are chosen by the move that they would really make: the derivative that is printed is infinite for the logistic loss at the
 start, and elsewhere picks rows that sit at a bound and cannot move.

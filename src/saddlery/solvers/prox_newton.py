@@ -486,27 +486,38 @@ class ProxNewton(Solver):
         return u
 
     def _line_search(self, problem: Any, state: _State, block: _Block, origin: Any, move: Any, along: Any, shift: float) -> float:
-        """The first of 1, 1/2, 1/4, ... with sufficient descent; moves the state there. 0 if there is none."""
+        """A size among 1, 1/2, 1/4, ... with sufficient descent; moves the state there. 0 if there is none.
+
+        Sufficient is not enough where the model overshot into flat parts of the loss: while the fall is less than a quarter of
+        what the model promised, shorter steps are tried as long as they fall further.
+        """
         m = len(block.W)
         penalty = problem.penalty
         old_penalty = penalty.value(origin[:m])
         fall = float(state.r @ along) + shift * float(state.r.sum()) + penalty.value(origin[:m] + move[:m]) - old_penalty
         base = state.value + old_penalty
-        size = 1.0
+        size, best = 1.0, None
         while size >= 1e-7:
             Xw, b = state.Xw + size * along, state.b + size * shift
-            a, r, h = state.trial
+            a, r, h = state.trial if best is None else [np.empty(problem.n) for _ in range(3)]
             value = local_model(problem.loss, problem.y, problem.s, Xw, b, a, r, h)
-            target = base + 1e-4 * size * min(fall, 0.0) + 1e-15 * abs(base)
-            if value + penalty.value(origin[:m] + size * move[:m]) <= target:
-                state.w[block.W] = origin[:m] + size * move[:m]
-                state.Xw, state.b, state.value = Xw, b, value
-                state.trial = [np.empty(problem.n), state.r, state.h]  # the old slopes may still serve the model's dual point
-                state.a, state.r, state.h = a, r, h
-                state.gradient = state.model_dual = state.model_Xta = None
-                return size
+            total = value + penalty.value(origin[:m] + size * move[:m])
+            if best is not None and total >= best[0]:
+                break
+            if total <= base + 1e-4 * size * min(fall, 0.0) + 1e-15 * abs(base):
+                best = (total, size, Xw, b, value, a, r, h)
+                if base - total >= -0.25 * size * fall:
+                    break
             size *= 0.5
-        return 0.0
+        if best is None:
+            return 0.0
+        _, size, Xw, b, value, a, r, h = best
+        state.w[block.W] = origin[:m] + size * move[:m]
+        state.Xw, state.b, state.value = Xw, b, value
+        state.trial = [np.empty(problem.n), state.r, state.h]  # the old slopes may still serve the model's dual point
+        state.a, state.r, state.h = a, r, h
+        state.gradient = state.model_dual = state.model_Xta = None
+        return size
 
     def _polish_intercept(self, problem: Any, state: _State) -> None:
         """Move b to its optimum for these weights, so that the slopes balance and need no repair."""
