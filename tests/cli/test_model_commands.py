@@ -40,7 +40,11 @@ def test_predictions_are_those_of_the_library(saddlery, models, folder, numbers,
     model = sd.load(models / name)
     if hasattr(model, "feature_names_in_"):
         del model.feature_names_in_
-    assert done.out.split() == [str(value) for value in model.predict(numbers[0]).tolist()]
+    expected = model.predict(numbers[0])
+    if name == "house":  # products of the same numbers in other memory may differ in the last digit
+        np.testing.assert_allclose(np.array(done.out.split(), dtype=float), expected, rtol=1e-12, atol=1e-14)
+    else:
+        assert done.out.split() == [str(value) for value in expected.tolist()]
 
 
 def test_probabilities(saddlery, models, folder, numbers, tmp_path):
