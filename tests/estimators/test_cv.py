@@ -81,8 +81,8 @@ def test_rows_of_weight_zero_are_no_rows(two_classes, weights):
     options = {"n_alphas": 4, "cv": 3, "random_state": 0}
     weighted = sd.LinearClassifierCV(**options).fit(X, y, sample_weight=s)
     dropped = sd.LinearClassifierCV(**options).fit(X[kept], y[kept], sample_weight=s[kept])
-    np.testing.assert_array_equal(weighted.scores_, dropped.scores_)
-    np.testing.assert_array_equal(weighted.coef_, dropped.coef_)
+    np.testing.assert_allclose(weighted.scores_, dropped.scores_, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(weighted.coef_, dropped.coef_, rtol=1e-9, atol=1e-12)
     assert weighted.dual_coef_.shape == y.shape
 
 
