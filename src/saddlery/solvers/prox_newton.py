@@ -39,7 +39,7 @@ from saddlery.solvers.base import Needs, Solver, State
 
 __all__ = ["ProxNewton"]
 
-MAX_GRAM = 5000  # columns: above, the Gram matrix would not fit the caches, let alone a small machine
+MAX_GRAM = 2000  # columns: sweeping over a larger Gram matrix costs more than sweeping over sparse data
 MAX_FACE = 2000  # size of the dense systems that are solved outright
 EARLY = 0.05  # relative gap above which steps are rough: the working set will change anyway
 MODEL_DUAL = 0.03  # relative gap below which the dual point of the model is tried
@@ -424,7 +424,7 @@ class ProxNewton(Solver):
         u, tol = origin.copy(), 1e-3 * violation
         start = q.copy()
         epochs = max(10, 3000 // len(u))  # a small model is cheaper to sweep than to factorise
-        for _ in range(100):
+        for _ in range(min(100, max(5, 20_000_000 // len(u) ** 2))):  # a large model is not worth solving to the last digit
             if gram_descent(problem.penalty, block.gram, u, q, free, tol, epochs) <= tol:
                 break
             if self._face_step(problem, block.gram, u, q, free):
