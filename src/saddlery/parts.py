@@ -225,7 +225,8 @@ def verb(name: str, arguments: str, inline: Literal["never", "always"] = "never"
         else (f"def {name}(self):\n    return pick(self, {name!r})\n")
     )
     exec(source, {"pick": _implementation}, scope)  # the names of the arguments are part of the protocol
-    overload_method(_Part, name, inline=inline)(scope[name])
+    # Verbs are pasted by LLVM wherever they are called: a loop with a call in it is not turned into vector code.
+    overload_method(_Part, name, inline=inline, jit_options={"forceinline": True})(scope[name])
 
 
 def _implementation(part_type: _Part, name: str) -> Callable[..., Any] | None:
@@ -258,7 +259,7 @@ def _cache_is_writable() -> bool:
 _KERNELS: list[Any] = []
 
 
-def kernel(function: Callable[..., Any] | None = None, *, fast_sums: bool = False) -> Any:
+def kernel(function: Callable[..., Any] | None = None, *, fast_sums: bool = False, inline: bool = False) -> Any:
     """Compile a hot loop: ``njit`` with disk cache, without the GIL, with NumPy's division and fused multiply-add.
 
     Parameters
@@ -268,11 +269,14 @@ def kernel(function: Callable[..., Any] | None = None, *, fast_sums: bool = Fals
     fast_sums : bool
         Allow re-association, so that sums use vector units. Never for code that must
         meet NaN or infinity, and never for error-free transformations.
+    inline : bool
+        Paste it into the kernels that call it: for formulas of one number, so that loops over them become vector code.
     """
     if function is None:
-        return functools.partial(kernel, fast_sums=fast_sums)
+        return functools.partial(kernel, fast_sums=fast_sums, inline=inline)
     fastmath = {"reassoc", "contract", "nsz", "arcp"} if fast_sums else {"contract"}
-    compiled = numba.njit(cache=_cache_is_writable(), nogil=True, error_model="numpy", fastmath=fastmath)(function)
+    options = {"forceinline": True} if inline else {}
+    compiled = numba.njit(cache=_cache_is_writable(), nogil=True, error_model="numpy", fastmath=fastmath, **options)(function)
     _KERNELS.append(compiled)
     return compiled
 

@@ -16,7 +16,7 @@ from saddlery.certificate import Certificate
 from saddlery.errors import InputError
 from saddlery.problems.linear import LinearProblem
 from saddlery.solvers.base import Record, Solution, Solver, Status
-from saddlery.solvers.loop import solve
+from saddlery.solvers.loop import Handover, solve
 
 __all__ = ["PathResult", "alpha_grid", "path"]
 
@@ -175,7 +175,7 @@ def path(
             callbacks=(listen,) if listeners else (),
         )
         row[:] = solution.w
-        start = solution
+        start = Handover(solution)
         solutions.append(replace(solution, w=row, state=None))  # a state holds copies of much that is here already
         enough = on_solution is not None and on_solution(float(alpha), solutions[-1])
         if enough or stops or solution.status is Status.INTERRUPTED:

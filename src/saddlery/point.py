@@ -20,6 +20,8 @@ class Point(NamedTuple):
         Dual point `a`, feasible or not; None stands for the slopes of the loss at (w, b).
     Xw, Xta : array or None
         The products X w (without b) and X'(s a), if they are known.
+    loss : float or None
+        The loss of (w, b) without the penalty, if it is known.
     fresh : bool
         Whether Xta was computed from the data for this very dual point, and not by increments.
     aux : object
@@ -31,5 +33,6 @@ class Point(NamedTuple):
     dual: Any
     Xw: Any = None
     Xta: Any = None
+    loss: float | None = None
     fresh: bool = False
     aux: Any = None

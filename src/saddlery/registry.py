@@ -16,6 +16,12 @@ from saddlery.errors import unknown_name
 __all__ = ["LOSSES", "PENALTIES", "READERS", "SOLVERS", "Registry"]
 
 
+@functools.cache
+def _imported(place: str) -> Any:
+    module, attribute = place.split(":")
+    return getattr(importlib.import_module(module), attribute)
+
+
 class Registry:
     """A table from names to ``"module:Class"``, resolved when asked for.
 
@@ -49,8 +55,7 @@ class Registry:
             if not isinstance(name, str) or name not in places:
                 raise unknown_name(self.kind, name, places)
             place = places[name]
-        module, attribute = place.split(":")
-        return getattr(importlib.import_module(module), attribute)
+        return _imported(place)
 
     def name_of(self, value: Any) -> str:
         """The name under which the class of `value` is registered, or its own name."""

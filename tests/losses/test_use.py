@@ -26,7 +26,13 @@ def test_facts(any_loss):
     assert all(callable(getattr(any_loss, verb)) for verb in LOSS_VERBS)
 
 
-@pytest.mark.parametrize("verb", LOSS_VERBS)
+def test_expand_is_value_slope_and_curvature(any_loss):
+    for y, z in ((1.0, 0.3), (-1.0, 2.0), (1.0, -40.0), (-1.0, 800.0)):
+        expected = any_loss.value(y, z), any_loss.slope(y, z), any_loss.curvature(y, z)
+        np.testing.assert_allclose(any_loss.expand(y, z), expected, rtol=1e-15)
+
+
+@pytest.mark.parametrize("verb", [verb for verb in LOSS_VERBS if verb != "expand"])
 def test_arrays_broadcast(any_loss, verb):
     """Any argument may be an array; the result is the scalar one, element by element."""
     names = LOSS_VERBS[verb].replace(" ", "").split(",")

@@ -82,6 +82,8 @@ def test_same_seed_same_trace(case, problem_of):
 @pytest.mark.parametrize("matrix", ["fortran", "csc"])
 def test_order_of_storage_does_not_matter(case, matrix, problem_of):
     """F order equals C order and CSC equals CSR, to rounding."""
+    if case.solver in GREEDY:
+        pytest.skip("rounding decides between equally good coordinates")
     other = {"fortran": "dense", "csc": "csr"}[matrix]
     one, two = (sd.solve(problem_of(case, kind), case.solver, tol=0.0, max_epochs=2).certificate for kind in (matrix, other))
     assert one.primal == pytest.approx(two.primal, rel=1e-9)
@@ -101,7 +103,7 @@ def test_resumed_equals_uninterrupted(case, cut, problem_of):
     assert (one.dual is None) == (two.dual is None)
     if one.dual is not None:
         np.testing.assert_array_equal(one.dual, two.dual)
-    assert first.epochs == cut  # resuming leaves the old solution as it was
+    assert first.epochs == min(cut, whole.epochs)  # resuming leaves the old solution as it was
     assert whole.state.accesses == second.state.accesses
 
 

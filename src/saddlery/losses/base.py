@@ -6,6 +6,7 @@ verb                meaning
 value(y, z)         l(z; y)
 slope(y, z)         l'(z; y), or a subgradient
 curvature(y, z)     l''(z; y), or an element of the generalised second derivative; 0 where l is not smooth
+expand(y, z)        value, slope and curvature together; made of the three unless a loss shares work between them
 conjugate(y, a)     l*(a; y) = max_z a z - l(z; y); infinity outside its domain
 dual_prox(y, a, t)  argmin_u t l*(u; y) + (u - a)^2 / 2
 dual_lower(y)       lower end of the domain of l*
@@ -15,7 +16,8 @@ dual_upper(y)       upper end of the domain of l*
 Facts: `smoothness` is the Lipschitz constant of the slope (infinity if there is none) and `targets` says what y may
 be: ``"signs"`` (-1 or +1) or ``"real"``. A loss whose conjugate is ``y a + c a^2 / 2`` on a cone may say so by
 `conjugate_curvature` = c: its dual points are then scaled in closed form. One whose curvature is continuous and positive
-may say so by `curvature_is_smooth` = True: Newton steps then need no safeguard to begin with. Zero lies in the domain of every l*.
+may say so by `curvature_is_smooth` = True: Newton steps then need no safeguard to begin with; if it is even the same everywhere, by
+`curvature_is_constant` = True: then one exact Newton step is enough. Zero lies in the domain of every l*.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ LOSS_VERBS = {
     "value": "y, z",
     "slope": "y, z",
     "curvature": "y, z",
+    "expand": "y, z",
     "conjugate": "y, a",
     "dual_prox": "y, a, step",
     "dual_lower": "y",
@@ -52,12 +55,18 @@ def loss(cls: type) -> type:
     >>> Squared().value([0.0, 1.0], [2.0, 1.0])
     array([2., 0.])
     """
+    if not hasattr(cls, "expand"):
+        cls.expand = _expand  # type: ignore[attr-defined]
     cls = part(cls)
     if not JIT_DISABLED:  # without the compiler, kernels call the methods directly: keep them bare
         for name in LOSS_VERBS:
-            if name in vars(cls):
+            if name in vars(cls) and name != "expand":
                 setattr(cls, name, _elementwise(vars(cls)[name]))
     return cls
+
+
+def _expand(self, y, z):  # type: ignore[no-untyped-def] # a verb
+    return self.value(y, z), self.slope(y, z), self.curvature(y, z)
 
 
 def _elementwise(scalar: Callable[..., float]) -> Callable[..., Any]:

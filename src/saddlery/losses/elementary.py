@@ -38,10 +38,10 @@ def _number_of(typingctx, bits):
     return types.float64(types.int64), codegen
 
 
-@kernel
+@kernel(inline=True)
 def _decaying_exp(x):
     """exp(x) for x <= 0 as 2^k exp(r) with |r| <= ln 2 / 2, a Taylor polynomial of degree 13; below -708 it stays at exp(-708)."""
-    x = max(x, -708.0)
+    x = x if x > -708.0 else -708.0  # max() would branch to tell NaN apart
     shifted = x * _LOG2_E + _ROUND
     k = shifted - _ROUND
     r = (x - k * _LN2_HIGH) - k * _LN2_LOW
@@ -52,7 +52,7 @@ def _decaying_exp(x):
     return p * _number_of((_bits_of(shifted) + np.int64(1023)) << np.int64(52))  # type: ignore[call-arg]
 
 
-@kernel
+@kernel(inline=True)
 def _atanh(s):
     """atanh(s) for |s| <= 1/3: the series s + s^3 / 3 + s^5 / 5 + ..."""
     q = s * s
@@ -63,22 +63,22 @@ def _atanh(s):
     return s * p
 
 
-@kernel
+@kernel(inline=True)
 def _unit_log1p(e):
     """log(1 + e) for 0 <= e <= 1 as 2 atanh(e / (2 + e))."""
     return 2.0 * _atanh(e / (2.0 + e))
 
 
-@kernel
+@kernel(inline=True)
 def _log_of_rest(q):
     """log(1 - q) for 0 <= q <= 1/2 as -2 atanh(q / (2 - q)), exact where q is tiny."""
     return -2.0 * _atanh(q / (2.0 - q))
 
 
-@kernel
+@kernel(inline=True)
 def _entropy_term(p):
     """p log p for 0 <= p <= 1, 0 at 0: log p = k ln 2 + 2 atanh((m - 1) / (m + 1)), p = 2^k m, sqrt(1/2) <= m < sqrt(2)."""
-    bits = np.uint64(_bits_of(max(p, 1e-300)))  # type: ignore[call-arg]
+    bits = np.uint64(_bits_of(p if p > 1e-300 else 1e-300))  # type: ignore[call-arg]
     biased = (bits + _TO_SQRT_HALF) >> np.uint64(52)  # k + 1023; unsigned, because only that shift exists in vectors
     k = _number_of(np.int64(biased | _WHOLE)) - 4503599627371519.0  # type: ignore[call-arg]
     m = _number_of(np.int64(bits - ((biased - np.uint64(1023)) << np.uint64(52))))  # type: ignore[call-arg]

@@ -73,24 +73,27 @@ class Logistic(NamedTuple):
     def targets(self) -> str:
         return "signs"
 
-    # All three share e = exp(-|m|) and have no branches, so that a loop that calls them computes e once and in vectors.
     def value(self, y, z):
-        m = y * z
-        return max(-m, 0.0) + unit_log1p(decaying_exp(-abs(m)))
+        return self.expand(y, z)[0]
 
     def slope(self, y, z):
-        m = y * z
-        e = decaying_exp(-abs(m))
-        return -y * (e if m > 0.0 else 1.0) / (1.0 + e)
+        return self.expand(y, z)[1]
 
     def curvature(self, y, z):
-        e = decaying_exp(-abs(y * z))
-        return e / ((1.0 + e) * (1.0 + e))
+        return self.expand(y, z)[2]
+
+    def expand(self, y, z):
+        m = y * z
+        e = decaying_exp(-abs(m))
+        p = 1.0 / (1.0 + e)
+        value = (0.0 if m > 0.0 else -m) + unit_log1p(e)
+        return value, -y * (e if m > 0.0 else 1.0) * p, e * p * p
 
     def conjugate(self, y, a):
         p = -y * a
-        inside = min(max(p, 0.0), 1.0)
-        q = min(inside, 1.0 - inside)  # entropy is symmetric, and the smaller part keeps its digits
+        inside = p if p > 0.0 else 0.0
+        inside = inside if inside < 1.0 else 1.0
+        q = inside if inside < 0.5 else 1.0 - inside  # entropy is symmetric, and the smaller part keeps its digits
         value = entropy_term(q) + (1.0 - q) * log_of_rest(q)  # before the question, or the loop would branch
         return value if p == inside else math.inf
 

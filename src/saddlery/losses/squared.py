@@ -29,6 +29,10 @@ class Squared(NamedTuple):
         return True
 
     @property
+    def curvature_is_constant(self) -> bool:
+        return True
+
+    @property
     def targets(self) -> str:
         return "real"
 

@@ -2,7 +2,8 @@
 
 The rows of X are such a stack and so are its columns, hence one source of each kernel serves CSR, CSC and both
 orders of a dense array. Positions `p` run over all stored entries; vector `i` owns ``first(i) <= p < last(i)``.
-Sums are kept in float64 whatever the type of the data.
+Sums are kept in float64 whatever the type of the data. Indices are read as unsigned numbers: signed ones may count from the end,
+and to ask each time takes as long as the product itself (w8a, X'r: 0.76 -> 0.36 ms).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 
 from saddlery.parts import kernel, part, verb
 
-__all__ = ["DenseVectors", "SparseVectors", "combine", "dots", "square_norms"]
+__all__ = ["DenseVectors", "SparseVectors", "combine", "combine_of", "dots", "dots_of", "square_norms"]
 
 verb("first", "i", inline="always")
 verb("last", "i", inline="always")
@@ -21,6 +22,8 @@ verb("position", "i, p", inline="always")
 verb("entry", "p", inline="always")
 verb("dot", "i, x", inline="always")
 verb("axpy", "i, scale, out", inline="always")
+verb("weighted_axpy", "i, scale, weights, out", inline="always")
+verb("weighted_square", "i, weights", inline="always")
 
 
 @part
@@ -43,16 +46,28 @@ class DenseVectors(NamedTuple):
         return self.values[p]
 
     def dot(self, i, x):
-        start = i * self.length
+        start = np.uint64(i) * np.uint64(self.length)
         total = 0.0
         for j in range(self.length):
-            total += self.values[start + j] * x[j]
+            total += self.values[start + np.uint64(j)] * x[j]
         return total
 
     def axpy(self, i, scale, out):
-        start = i * self.length
+        start = np.uint64(i) * np.uint64(self.length)
         for j in range(self.length):
-            out[j] += scale * self.values[start + j]
+            out[j] += scale * self.values[start + np.uint64(j)]
+
+    def weighted_axpy(self, i, scale, weights, out):
+        start = np.uint64(i) * np.uint64(self.length)
+        for j in range(self.length):
+            out[j] += scale * weights[j] * self.values[start + np.uint64(j)]
+
+    def weighted_square(self, i, weights):
+        start = np.uint64(i) * np.uint64(self.length)
+        total = 0.0
+        for j in range(self.length):
+            total += weights[j] * float(self.values[start + np.uint64(j)]) ** 2
+        return total
 
 
 @part
@@ -65,26 +80,37 @@ class SparseVectors(NamedTuple):
     length: int
 
     def first(self, i):
-        return self.starts[i]
+        return self.starts[np.uint64(i)]
 
     def last(self, i):
-        return self.starts[i + 1]
+        return self.starts[np.uint64(i + 1)]
 
     def position(self, i, p):
-        return self.indices[p]
+        return np.uint64(self.indices[np.uint64(p)])
 
     def entry(self, p):
-        return self.values[p]
+        return self.values[np.uint64(p)]
 
     def dot(self, i, x):
         total = 0.0
-        for p in range(self.starts[i], self.starts[i + 1]):
-            total += self.values[p] * x[self.indices[p]]
+        for p in range(self.starts[np.uint64(i)], self.starts[np.uint64(i + 1)]):
+            total += self.values[np.uint64(p)] * x[np.uint64(self.indices[np.uint64(p)])]
         return total
 
     def axpy(self, i, scale, out):
-        for p in range(self.starts[i], self.starts[i + 1]):
-            out[self.indices[p]] += scale * self.values[p]
+        for p in range(self.starts[np.uint64(i)], self.starts[np.uint64(i + 1)]):
+            out[np.uint64(self.indices[np.uint64(p)])] += scale * self.values[np.uint64(p)]
+
+    def weighted_axpy(self, i, scale, weights, out):
+        for p in range(self.starts[np.uint64(i)], self.starts[np.uint64(i + 1)]):
+            j = np.uint64(self.indices[np.uint64(p)])
+            out[j] += scale * weights[j] * self.values[np.uint64(p)]
+
+    def weighted_square(self, i, weights):
+        total = 0.0
+        for p in range(self.starts[np.uint64(i)], self.starts[np.uint64(i + 1)]):
+            total += weights[np.uint64(self.indices[np.uint64(p)])] * float(self.values[np.uint64(p)]) ** 2
+        return total
 
 
 @kernel(fast_sums=True)
@@ -100,6 +126,21 @@ def combine(vectors, coefficients, out):
     for i in range(coefficients.shape[0]):
         if coefficients[i] != 0.0:
             vectors.axpy(i, coefficients[i], out)
+
+
+@kernel(fast_sums=True)
+def dots_of(vectors, chosen, x, out):
+    """out_k = v_i . x for the chosen vectors i."""
+    for k in range(chosen.shape[0]):
+        out[k] = vectors.dot(chosen[k], x)
+
+
+@kernel(fast_sums=True)
+def combine_of(vectors, chosen, coefficients, out):
+    """out += sum_k c_k v_i over the chosen vectors i, reading only those whose coefficient is not zero."""
+    for k in range(chosen.shape[0]):
+        if coefficients[k] != 0.0:
+            vectors.axpy(chosen[k], coefficients[k], out)
 
 
 @kernel(fast_sums=True)

@@ -54,12 +54,25 @@ def conjugate_terms(loss, y, s, a, scale, out):
 
 @kernel
 def clip_to_domain(loss, y, a, out):
-    """out_i = a_i moved into the domain of l*; returns whether any moved."""
-    moved = False
+    """out_i = a_i moved into the domain of l*; returns how many moved."""
+    moved = 0
     for i in range(y.shape[0]):
-        out[i] = min(max(a[i], loss.dual_lower(y[i])), loss.dual_upper(y[i]))
-        moved = moved or out[i] != a[i]
+        low, high = loss.dual_lower(y[i]), loss.dual_upper(y[i])
+        inside = a[i] if a[i] > low else low
+        inside = inside if inside < high else high
+        moved += inside != a[i]
+        out[i] = inside
     return moved
+
+
+@kernel(fast_sums=True)
+def ray_sums(loss, y, s, a):
+    """sum_i s_i y_i a_i and sum_i s_i a_i^2, the coefficients of a quadratic l* along the ray through a."""
+    first, second = 0.0, 0.0
+    for i in range(y.shape[0]):
+        first += s[i] * y[i] * a[i]
+        second += s[i] * a[i] * a[i]
+    return first, second
 
 
 @kernel(fast_sums=True)
@@ -213,15 +226,16 @@ class LinearProblem:
         other.penalty = penalty
         return other
 
-    def take_rows(self, index: np.ndarray) -> LinearProblem:
-        """The problem on some of its rows, weights rescaled to sum to one."""
+    def take_rows(self, index: np.ndarray, weights: np.ndarray | None = None) -> LinearProblem:
+        """The problem on some of its rows; their weights (new ones if given) are rescaled to sum to one."""
         other = copy.copy(self)
         for name in CACHES:
             other.__dict__.pop(name, None)
         other.matrix = self.matrix.take_rows(index)
         other.n = other.matrix.shape[0]
         other.y = self.y[index]
-        other.s = self.s[index] / self.s[index].sum()
+        weights = self.s[index] if weights is None else weights
+        other.s = weights / weights.sum()
         return other
 
     # -- scale
@@ -240,7 +254,10 @@ class LinearProblem:
     @cached_property
     def scale(self) -> float:
         """The objective of the best constant model: the unit in which gaps are measured."""
-        return self.loss_value(np.zeros(self.n), self.constant)
+        if self.loss.targets != "signs":
+            return self.loss_value(np.zeros(self.n), self.constant)
+        positive, b = float(self.s[self.y > 0.0].sum()), self.constant
+        return float(positive * self.loss.value(1.0, b) + (1.0 - positive) * self.loss.value(-1.0, b))
 
     def slopes(self, z: np.ndarray, b: float = 0.0) -> np.ndarray:
         """``l'(y_i, z_i + b)`` for every row: the dual point that belongs to margins z."""
@@ -336,6 +353,8 @@ class LinearProblem:
         if self.loss.targets != "signs":
             return self.matrix.rmatvec(self.s * self.constant_dual)
         upper, lower = self._constant_slopes
+        if not self.fit_intercept and "_class_products" not in self.__dict__:
+            return self.matrix.rmatvec(self.s * np.where(self.y > 0.0, upper, lower))
         positive, negative = self._class_products
         return upper * positive + lower * negative
 
@@ -380,7 +399,7 @@ class LinearProblem:
         c = getattr(self.loss, "conjugate_curvature", None)
         if c is None:
             return None
-        first, second = float(self.s @ (self.y * a)), float(self.s @ (a * a))
+        first, second = ray_sums(self.loss, self.y, self.s, a)
         # Not much beyond 1: what balancing leaves of a point without content is rounding noise, and must stay that.
         return min(max(0.0, -first / (second * c)), 2.0) if second > 0.0 else 1.0
 
@@ -421,7 +440,8 @@ class LinearProblem:
         """The primal value of a point and its dual made feasible, using the products that come with it."""
         Xw = self.margins(point.w) if point.Xw is None else point.Xw
         a, Xta = (self._own_dual(point.w, point.b, Xw), None) if point.dual is None else (point.dual, point.Xta)
-        return self.primal(point.w, point.b, Xw), self.dual_point(a, Xta)
+        loss = self.loss_value(Xw, point.b) if point.loss is None else point.loss
+        return loss + self.penalty.value(point.w), self.dual_point(a, Xta)
 
     def _own_dual(self, w: np.ndarray, b: float, Xw: np.ndarray) -> np.ndarray:
         """The dual point that belongs to (w, b): the slopes there."""
@@ -487,8 +507,9 @@ def _as_targets(y: Any, n: int, kind: str, s: np.ndarray) -> np.ndarray:
     if not np.isfinite(y).all():
         raise InputError(f"y contains NaN or infinity at row {np.flatnonzero(~np.isfinite(y))[0]}")
     if kind == "signs":
-        if not np.isin(y, (-1.0, 1.0)).all():
-            raise InputError(f"this loss needs targets -1 and +1, but y holds {y[~np.isin(y, (-1.0, 1.0))][0]:g}")
+        strange = np.abs(y) != 1.0
+        if strange.any():
+            raise InputError(f"this loss needs targets -1 and +1, but y holds {y[strange][0]:g}")
         present = y[s > 0.0]
         if present.min() == present.max():
             raise InputError(f"y holds one class only ({present[0]:+g}): give rows of both classes with positive weights")

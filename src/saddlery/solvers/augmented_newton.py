@@ -85,6 +85,7 @@ class _State(State):
         self.rounds = 0
         self.a: Any = None
         self.Xta: Any = None
+        self.inner: Any = None
 
     def recentre(self, problem: Any, newton: ProxNewton) -> None:
         """The sub-problem around c, started from (w, b)."""
@@ -93,7 +94,10 @@ class _State(State):
             self.sub.__dict__.pop(name, None)
         self.sub.loss = Rounded(problem.loss, self.gamma)
         self.sub.y = problem.y - self.c
-        self.inner = newton.init(self.sub, Point(self.w, self.b, None), self.rng)
+        if self.inner is None:
+            self.inner = newton.init(self.sub, Point(self.w, self.b, None), self.rng)
+        else:
+            newton.resume(self.sub, self.inner)
         if problem.penalty.strong_convexity > 0.0 and problem.d <= problem.n / 4:
             self.inner.floor = 0.0  # the penalty keeps the model convex, and rows on flat parts need not be read
         self.rounds = 0
@@ -124,6 +128,7 @@ class AugmentedNewton(Solver):
         loss=("dual_prox", "conjugate"),
         penalty=("coordinate_prox", "coordinate_distance", "coordinate_conjugate"),
         signs=True,
+        kinks=True,
     )
 
     def init(self, problem: Any, start: Point | None, rng: np.random.Generator) -> _State:

@@ -86,10 +86,9 @@ def choose(problem: Any) -> str:
     """The name of the first solver in the table whose rule holds and that can solve `problem`."""
     facts = _Facts(problem)
     for rule in _rules():
-        if _missing(problem, rule["solver"]):
-            continue
         if all(_holds(condition, getattr(facts, name)) for name, condition in rule["when"].items()):
-            return rule["solver"]
+            if not _missing(problem, rule["solver"]):
+                return rule["solver"]
     able = _able(problem)
     if able:
         return able[0]

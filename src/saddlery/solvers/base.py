@@ -137,6 +137,7 @@ class Needs:
     loss: tuple[str, ...] = ()
     penalty: tuple[str, ...] = ()
     smooth: bool = False
+    kinks: bool = False
     strongly_convex: bool = False
     no_intercept: bool = False
     signs: bool = False
@@ -148,6 +149,8 @@ class Needs:
         phrases += [f"the verb {name!r} of the penalty" for name in self.penalty if not hasattr(penalty, name)]
         if self.smooth and math.isinf(loss.smoothness):
             phrases.append(f"a smooth loss (the {LOSSES.name_of(loss)} loss is not)")
+        if self.kinks and getattr(loss, "curvature_is_smooth", False):
+            phrases.append(f"a loss with kinks in its slope (the {LOSSES.name_of(loss)} loss has none)")
         if self.strongly_convex and penalty.strong_convexity == 0.0:
             phrases.append(f"a strongly convex penalty (l2 or elasticnet; {PENALTIES.name_of(penalty)} is not)")
         if self.signs and loss.targets != "signs":
@@ -176,6 +179,10 @@ class Solver:
     def point(self, problem: Any, state: Any) -> Point:
         """The pair of points that the state stands for."""
         raise NotImplementedError
+
+    def follow(self, problem: Any, state: Any) -> Any:
+        """The state with which to go on where only the penalty has changed, or None: `init` starts from the last points then."""
+        return None
 
     def resync(self, problem: Any, state: Any) -> None:
         """Recompute what is kept by increments; called when a fresh certificate disagrees with the running one."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from saddlery.solvers.auto import resolve
 from saddlery.solvers.base import Record, Solution, Solver, State, Status, Trace
 from saddlery.threads import small_products_on_one_thread
 
-__all__ = ["solve"]
+__all__ = ["Handover", "solve"]
 
 CHECK_SHARE = 9.0
 
@@ -55,10 +55,18 @@ class _Best:
         return self.certificate(problem)
 
 
+class Handover(NamedTuple):
+    """A start from the solution of the same data under another penalty, whose state may be used up."""
+
+    solution: Solution
+
+
 def _as_start(problem: Any, start: Any) -> Point | None:
     """A start point from a Solution, a Point, or a tuple (w, b, dual) with None for what is unknown."""
     if start is None:
         return None
+    if isinstance(start, Handover):
+        start = start.solution
     if isinstance(start, Solution):
         start = (start.w, start.b, start.dual)
     w, b, dual = (*tuple(start)[:3], None, None)[:3]
@@ -169,7 +177,10 @@ def _run(
             best = state.best
             stop = Status.CONVERGED if best.certificate(problem).relative_gap <= tol else None
         else:
-            state = method.init(problem, _as_start(problem, start), rng)
+            if isinstance(start, Handover) and start.solution.solver == method.name:
+                state = method.follow(problem, start.solution.state)
+            if state is None:
+                state = method.init(problem, _as_start(problem, start), rng)
             state.solver, state.best = method.name, best
             stop = check()
         while stop is None and epoch < max_epochs:

@@ -16,7 +16,7 @@ from saddlery.parts import kernel
 from saddlery.point import Point
 from saddlery.problems.linear import best_intercept
 from saddlery.solvers.base import Needs, Solver, State
-from saddlery.solvers.prox_newton import column_curvatures
+from saddlery.solvers.working_block import column_curvatures
 
 __all__ = ["PrimalCD"]
 

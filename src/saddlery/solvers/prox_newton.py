@@ -9,14 +9,16 @@ over the move u of w and c of the intercept, by coordinate descent in one of two
 * *Gram*: on the small matrix X_W' diag(h) X_W, when forming it is cheaper than sweeping over the data;
 * *residual*: on the columns themselves, keeping t = r + h (X_W u + c).
 
-The certificate needs X'r for all columns; the choice of the next W needs it too, so it costs nothing more. Near the end the dual
-point of the Newton model, a + l''(z) (X_W u + c), is nearer to feasibility than the slopes and is tried first.
+The certificate needs X'r for all columns; the choice of the next W needs it too, so it costs nothing more: a round reads the data
+once, and its block a few times. Near the end the dual point of the Newton model, a + l''(z) (X_W u + c), is nearer to feasibility
+than the slopes and takes their place in both.
 
 =========  ==================================================================
 here       meaning
 =========  ==================================================================
 Xw, b      margins z = Xw + b
 a, r, h    slopes l'(z), weighted slopes s a, weighted curvatures s l''(z)
+dual, Xta  the dual point that is judged (slopes, or that of the model), and X'(s dual)
 u          weights on W (and the intercept as last coordinate), being moved
 q          gradient of the quadratic model at u
 =========  ==================================================================
@@ -24,60 +26,85 @@ q          gradient of the quadratic model at u
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.linalg
+import scipy.linalg.lapack
 
-from saddlery.matrix import dense_stack, sparse_stack
-from saddlery.matrix.vectors import combine, dots
+from saddlery.matrix.vectors import combine_of, dots_of
 from saddlery.parts import kernel
 from saddlery.point import Point
 from saddlery.problems.linear import best_intercept
 from saddlery.solvers.base import Needs, Solver, State
+from saddlery.solvers.working_block import MAX_GRAM, WorkingBlock, column_curvatures, gram_is_cheaper
 
 __all__ = ["ProxNewton"]
 
-MAX_GRAM = 2000  # columns: sweeping over a larger Gram matrix costs more than sweeping over sparse data
+WORTH = 15  # sweeps that conjugate gradients must spare to be worth their products
+MOST_PRODUCTS = 25  # of conjugate gradients, each two passes over the block
 MAX_FACE = 2000  # size of the dense systems that are solved outright
 EARLY = 0.05  # relative gap above which steps are rough: the working set will change anyway
-MODEL_DUAL = 0.03  # relative gap below which the dual point of the model is tried
+MODEL_DUAL = 0.03  # relative gap below which the dual point of the model is judged
+LATE = 0.08  # relative gap below which columns are swept with care: the support is about right
+LARGE = 150  # columns: larger models are not solved with care as long as steps are rough
+SMALL = 64  # columns: a copy of so few serves on even if it holds too many
+MOST_COLUMNS = 0.6  # share of the columns from which on all are taken: no copies, no change of the set
+SAMPLE = 4  # early Gram matrices are made of one row in so many
+AT_ONCE = 20.0  # passes over the data that a Gram matrix of all columns may cost if then one step is enough
+ENOUGH_ROWS = 120  # rows for each column of the block, if they are
 
 
 # --------------------------------------------------------------------------- kernels
 
 
 @kernel(fast_sums=True)
-def local_model(loss, y, s, Xw, b, a, r, h):
-    """a = l'(z), r = s a, h = s l''(z) at z = Xw + b; returns sum_i s_i l(z_i)."""
+def expand_at(loss, y, s, z, along, size, b, new_z, a, r, h):
+    """At z + size along + b: a = l', r = s a, h = s l''; returns sum_i s_i l. The margins (without b) go to new_z."""
     total = 0.0
     for i in range(y.shape[0]):
-        z = Xw[i] + b
-        a[i] = loss.slope(y[i], z)
-        r[i] = s[i] * a[i]
-        h[i] = s[i] * loss.curvature(y[i], z)
-        total += s[i] * loss.value(y[i], z)
+        margin = z[i] + size * along[i]
+        new_z[i] = margin
+        value, slope, curvature = loss.expand(y[i], margin + b)
+        a[i] = slope
+        r[i] = s[i] * slope
+        h[i] = s[i] * curvature
+        total += s[i] * value
     return total
 
 
 @kernel
-def distances(penalty, w, gradient, out):
-    """out_j = distance of -gradient_j from the subdifferential of g_j at w_j: how far w_j is from optimal."""
+def model_slopes(loss, y, s, a, h, along, shift, out, weighted):
+    """out = a + (h / s) (along + shift), the slopes of the quadratic model, moved into the domain of l*; weighted = s out."""
+    for i in range(y.shape[0]):
+        rise = h[i] / s[i] if s[i] > 0.0 else 0.0
+        slope = a[i] + rise * (along[i] + shift)
+        low, high = loss.dual_lower(y[i]), loss.dual_upper(y[i])
+        slope = slope if slope > low else low
+        out[i] = slope if slope < high else high
+        weighted[i] = s[i] * out[i]
+
+
+@kernel
+def pick_columns(penalty, w, Xta, level, out):
+    """The columns with a weight, or with |Xta_j| above the level; returns their number and that of the weights."""
+    count, support = 0, 0
     for j in range(w.shape[0]):
-        out[j] = penalty.coordinate_distance(w[j], -gradient[j])
+        if w[j] != 0.0 or abs(Xta[j]) > level:
+            out[count] = j
+            count += 1
+            support += w[j] != 0.0
+    return count, support
 
 
-@kernel(fast_sums=True)
-def add_gram(rows, weights, gram):
-    """gram += sum_i weights_i x_i x_i', lower triangle, for rows with a weight that is not zero."""
-    for i in range(weights.shape[0]):
-        if weights[i] != 0.0:
-            for p in range(rows.first(i), rows.last(i)):
-                scaled = weights[i] * rows.entry(p)
-                k = rows.position(i, p)
-                for q in range(rows.first(i), p + 1):
-                    gram[k, rows.position(i, q)] += scaled * rows.entry(q)
+@kernel
+def worst_violation(penalty, u, gradient):
+    """The largest distance of -gradient_j from the subdifferential of g_j at u_j: 0 at an optimum."""
+    worst = 0.0
+    for j in range(gradient.shape[0]):
+        worst = max(worst, penalty.coordinate_distance(u[j], -gradient[j]))
+    return worst
 
 
 @kernel(fast_sums=True)
@@ -108,14 +135,36 @@ def gram_descent(penalty, gram, u, q, free, tol, max_epochs):
     return largest
 
 
+@kernel
+def face_system(penalty, gram, u, q, free, face, l1, l2, system, slope):
+    """The model on the signed support of u: its second derivatives, and its slope there."""
+    m = u.shape[0] - free
+    for k in range(face.shape[0]):
+        j = face[k]
+        slope[k] = q[j]
+        for i in range(face.shape[0]):
+            system[k, i] = gram[j, face[i]]
+        system[k, k] += 1e-14 * gram[j, j]
+        if j < m:
+            slope[k] += math.copysign(l1, u[j]) + l2 * u[j]
+            system[k, k] += l2
+
+
 @kernel(fast_sums=True)
-def column_curvatures(cols, h, out):
-    """out_j = sum_i h_i x_ij^2."""
-    for j in range(out.shape[0]):
-        total = 0.0
-        for p in range(cols.first(j), cols.last(j)):
-            total += h[cols.position(j, p)] * float(cols.entry(p)) ** 2
-        out[j] = total
+def move_on_face(penalty, gram, u, q, free, face, move, l1):
+    """u += move on the face, but no further than to the first sign change, where that weight becomes zero; q follows."""
+    m = u.shape[0] - free
+    size, stop = 1.0, -1
+    for k in range(face.shape[0]):
+        j = face[k]
+        if l1 > 0.0 and j < m and u[j] * (u[j] + size * move[k]) < 0.0:
+            size, stop = -u[j] / move[k], k
+    for k in range(face.shape[0]):
+        j = face[k]
+        step = -u[j] if k == stop else size * move[k]
+        u[j] = 0.0 if k == stop else u[j] + step
+        for i in range(u.shape[0]):
+            q[i] += step * gram[j, i]
 
 
 @kernel(fast_sums=True)
@@ -130,112 +179,45 @@ def residual_sweep(penalty, cols, h, curvatures, u, t, only_nonzero):
         move = trial - u[j]
         if move != 0.0:
             u[j] = trial
-            for p in range(cols.first(j), cols.last(j)):
-                i = cols.position(j, p)
-                t[i] += move * h[i] * cols.entry(p)
+            cols.weighted_axpy(j, move, h, t)
             largest = max(largest, abs(move) * curvatures[j])
     return largest
-
-
-# --------------------------------------------------------------------------- the working block
-
-
-class _Block:
-    """A compact copy of the columns W, by rows (Gram form of sparse data) or by columns, and the Gram matrix on it."""
-
-    def __init__(self, problem: Any, W: np.ndarray, gram: bool):
-        matrix = problem.matrix
-        self.W, self.gram_form, self.sparse = W, gram, matrix.is_sparse
-        self.entries = int(matrix.col_counts[W].sum())
-        self.by_rows = gram and matrix.is_sparse
-        self.array = np.zeros((0, 0))
-        if not matrix.is_sparse:
-            self.array = matrix.values.T if len(W) == problem.d else matrix.values.T[W]
-            if gram:
-                self.array = self.array.astype(np.float64, copy=False)
-            self.stack: Any = None if gram else dense_stack(self.array)
-        elif len(W) == problem.d:
-            self.stack = matrix.rows if self.by_rows else matrix.cols
-        else:
-            from_rows = self.by_rows and self.entries > matrix.nnz / 8
-            part = matrix.csr[:, W] if from_rows else matrix.csc[:, W]
-            self.stack = sparse_stack(part.tocsr() if self.by_rows else part.tocsc())
-        self.n, self.intercept = problem.n, problem.fit_intercept
-        self.gram = np.zeros((0, 0))
-        self.weights = np.zeros(problem.n)
-
-    def product(self, u: np.ndarray) -> np.ndarray:
-        """X_W u."""
-        if self.stack is None:
-            return u @ self.array
-        out = np.zeros(self.n)
-        (dots if self.by_rows else combine)(self.stack, u, out)
-        return out
-
-    def transposed(self, r: np.ndarray) -> np.ndarray:
-        """X_W' r."""
-        if self.stack is None:
-            return self.array @ r
-        out = np.zeros(len(self.W))
-        (combine if self.by_rows else dots)(self.stack, r, out)
-        return out
-
-    def update_gram(self, h: np.ndarray, loosely: bool) -> None:
-        """Bring the Gram matrix to the weights h; `loosely` leaves rows alone whose weight moved by less than a tenth."""
-        m = len(self.W)
-        first = self.gram.shape[0] == 0
-        if first:
-            self.gram = np.zeros((m + self.intercept, m + self.intercept))
-        change = h - self.weights
-        if loosely and not first:
-            change[np.abs(change) <= 0.1 * self.weights] = 0.0
-        if not change.any():
-            return
-        self.weights = self.weights + change
-        if self.sparse:
-            lower = np.tril(self.gram[:m, :m])
-            add_gram(self.stack, change, lower)
-            self.gram[:m, :m] = lower + np.tril(lower, -1).T
-        else:
-            self.gram[:m, :m] = (self.array * self.weights) @ self.array.T
-        if self.intercept:
-            self.gram[m, :m] = self.gram[:m, m] = self.transposed(self.weights)
-            self.gram[m, m] = self.weights.sum()
-
-
-def _gram_is_cheaper(problem: Any, entries: int, m: int, swept: float) -> bool:
-    """Whether forming the Gram matrix costs less than sweeping over the columns will, or than it has cost already.
-
-    Costs are in units of one multiply-add on data in cache. How many sweeps a problem needs is not known before, so a
-    typical number is assumed; when more were paid for in vain, the Gram matrix is formed after all: at most twice the best choice.
-    """
-    if m > MAX_GRAM:
-        return False
-    if problem.matrix.is_sparse:
-        form = 0.78 * entries * (entries / problem.n) * (3.0 if m > 400 else 1.0)
-    else:
-        form = problem.n * m * m / 16.0
-    typical = 60.0 if problem.d > problem.n / 4 else 200.0  # tall data correlate more, and sweeps go over more rows
-    return form + 5.0 * m * m + m**3 / 50.0 <= max(typical * entries, swept)
 
 
 # --------------------------------------------------------------------------- the solver
 
 
+def _at_once(problem: Any) -> bool:
+    """Whether one Newton step on all columns is the solution, and its Gram matrix costs about as much as a few passes."""
+    if not getattr(problem.loss, "curvature_is_constant", False) or problem.d > MAX_GRAM:
+        return False
+    n, d, entries = problem.n, problem.d, problem.matrix.nnz
+    form = 0.78 * entries * (entries / n) if problem.matrix.is_sparse else n * d * d / 16.0
+    return form + d**3 / 10.0 <= AT_ONCE * entries
+
+
+def _sweeps_to_go(first: float, last: float, goal: float, sweeps: int) -> float:
+    """How many more it will take to the goal if the largest move goes on falling as from `first` to `last` in so many sweeps."""
+    if last >= first:
+        return float("inf")
+    return math.log(last / goal) / (math.log(first / last) / sweeps)
+
+
 class _State(State):
     """Where the solver stands; see the table at the top of the file."""
 
-    def __init__(self, problem: Any, w: np.ndarray, b: float):
-        self.w, self.b = w, b
-        self.Xw = problem.margins(w) if w.any() else np.zeros(problem.n)
-        self.a, self.r, self.h = np.empty(problem.n), np.empty(problem.n), np.empty(problem.n)
-        self.trial = [np.empty(problem.n) for _ in range(3)]
+    def __init__(self, problem: Any, w: np.ndarray, b: float, rng: np.random.Generator):
+        n = problem.n
+        self.w, self.b, self.rng = w, b, rng
+        self.Xw, self.a, self.r, self.h = np.zeros(n), np.empty(n), np.empty(n), np.empty(n)
+        self.spare = [np.empty(n) for _ in range(4)]
         self.value = 0.0
-        self.gradient: Any = None
-        self.model_dual: np.ndarray | None = None
-        self.model_Xta: np.ndarray | None = None
-        self.block: _Block | None = None
+        self.dual: Any = None
+        self.Xta: Any = None
+        self.block: WorkingBlock | None = None
+        self.inside = np.zeros(problem.d, dtype=bool)  # whether a column is in the block
         self.rounds, self.idle, self.swept = 0, 0, 0.0
+        self.last_gap, self.slow = float("inf"), False
         self.floor = 1e-9
 
 
@@ -264,30 +246,56 @@ class ProxNewton(Solver):
 
     def init(self, problem: Any, start: Point | None, rng: np.random.Generator) -> _State:
         w, b = (np.zeros(problem.d), problem.constant) if start is None else (start.w, start.b)
-        if start is None and self.sample_start and problem.n >= max(10_000, 128 * problem.d):
+        if start is None and self.sample_start and problem.n >= max(10_000, 128 * problem.d) and not _at_once(problem):
             w, b = self._sampled(problem, rng)
-        state = _State(problem, w, b)
-        # Where curvature jumps between 0 and 1 a floor keeps steps finite; smooth curvature only needs to stay positive.
-        state.floor = 1e-9 if getattr(problem.loss, "curvature_is_smooth", False) else 1e-3
-        self._move_to(problem, state, state.Xw, state.b)
+        state = _State(problem, w, b, rng)
+        self._reset_floor(problem, state)
+        if w.any():
+            state.Xw = problem.margins(w)
+            state.accesses += problem.matrix.nnz
+        self._expand(problem, state)
         if start is None and not w.any():
-            state.gradient = problem.constant_gradient
+            state.dual, state.Xta = state.a, problem.constant_gradient
         else:
-            self._gradient(problem, state)
+            self._judge_slopes(problem, state)
         return state
 
+    def follow(self, problem: Any, state: _State) -> _State:
+        """The state for another penalty: margins, slopes and the copied columns stay."""
+        self._reset_floor(problem, state)
+        state.accesses, state.rounds, state.idle, state.swept = 0.0, 0, 0, 0.0
+        state.stalled, state.relative_gap, state.last_gap = False, float("inf"), float("inf")
+        return state
+
+    def resume(self, problem: Any, state: _State) -> _State:
+        """The state for another loss on the same data: margins and the copied columns stay."""
+        self.follow(problem, state)
+        self._expand(problem, state)
+        self._judge_slopes(problem, state)
+        return state
+
+    def _reset_floor(self, problem: Any, state: _State) -> None:
+        # Where curvature jumps between 0 and 1 a floor keeps steps finite; smooth curvature only needs to stay positive.
+        state.floor = 1e-9 if getattr(problem.loss, "curvature_is_smooth", False) else 1e-3
+
     def _sampled(self, problem: Any, rng: np.random.Generator) -> tuple[np.ndarray, float]:
-        """A rough solution on one row in sixteen (random: strides meet periodic rows)."""
-        rows = np.sort(rng.choice(problem.n, problem.n // 16, replace=False))
-        rows = rows[problem.s[rows] > 0.0]
-        signs = problem.y[rows]
-        if problem.loss.targets == "signs" and (len(rows) == 0 or signs.min() == signs.max()):
+        """A rough solution on one row in sixteen: random (strides meet periodic rows), and of a rare class as many as of the other."""
+        signs = problem.loss.targets == "signs"
+        classes = [np.flatnonzero(problem.y > 0.0), np.flatnonzero(problem.y < 0.0)] if signs else [np.arange(problem.n)]
+        share = problem.n // (16 * len(classes))
+        parts = [part if len(part) <= share else rng.choice(part, share, replace=False) for part in classes]
+        factors = [np.full(len(part), len(whole) / len(part)) for part, whole in zip(parts, classes, strict=True)]
+        rows = np.concatenate(parts)
+        order = np.argsort(rows)
+        weights = (problem.s[rows] * np.concatenate(factors))[order]
+        if any(weights[problem.y[rows[order]] == y].sum() == 0.0 for y in ((-1.0, 1.0) if signs else ())) or not weights.any():
             return np.zeros(problem.d), problem.constant
-        small = problem.take_rows(rows)
+        small = problem.take_rows(rows[order], weights)
         state = self.init(small, None, rng)
         for _ in range(20):
-            primal = small.primal(state.w, state.b, state.Xw)
-            if primal - small.dual_point(state.a, state.gradient).value <= EARLY * small.scale:
+            primal, dual = small.evaluate(self.point(small, state))
+            state.relative_gap = (primal - dual.value) / small.scale
+            if state.relative_gap <= EARLY:
                 break
             self.step(small, state)
         if not problem.fit_intercept:
@@ -295,37 +303,44 @@ class ProxNewton(Solver):
         return state.w, best_intercept(problem.loss, problem.y, problem.s, problem.margins(state.w), state.b)
 
     def point(self, problem: Any, state: _State) -> Point:
-        if state.model_dual is not None:
-            return Point(state.w, state.b, state.model_dual, state.Xw, state.model_Xta, fresh=True)
-        return Point(state.w, state.b, state.a, state.Xw, state.gradient, fresh=True)
+        return Point(state.w, state.b, state.dual, state.Xw, state.Xta, state.value, fresh=True)
 
     def resync(self, problem: Any, state: _State) -> None:
         state.Xw = problem.margins(state.w)
-        self._move_to(problem, state, state.Xw, state.b)
-        self._gradient(problem, state)
+        self._expand(problem, state)
+        self._judge_slopes(problem, state)
 
-    def _move_to(self, problem: Any, state: _State, Xw: np.ndarray, b: float) -> None:
-        state.Xw, state.b = Xw, b
-        state.value = local_model(problem.loss, problem.y, problem.s, Xw, b, state.a, state.r, state.h)
-        state.gradient = state.model_dual = state.model_Xta = None
+    def _expand(self, problem: Any, state: _State) -> None:
+        """Slopes and curvatures at the present point."""
+        new = (state.spare[0], state.a, state.r, state.h)
+        state.value = expand_at(problem.loss, problem.y, problem.s, state.Xw, state.Xw, 0.0, state.b, *new)
 
-    def _gradient(self, problem: Any, state: _State) -> None:
-        state.gradient = problem.matrix.rmatvec(state.r)
-        state.model_dual = state.model_Xta = None
+    def _judge_slopes(self, problem: Any, state: _State) -> None:
+        """Take the slopes as the dual point."""
+        state.dual, state.Xta = state.a, problem.matrix.rmatvec(state.r)
+        state.accesses += problem.matrix.nnz
+
+    def _judge_model(self, problem: Any, state: _State, model: tuple[Any, ...]) -> None:
+        """Take the dual point of the Newton model."""
+        slopes, h, along, shift = model
+        state.dual, weighted = np.empty(problem.n), np.empty(problem.n)
+        model_slopes(problem.loss, problem.y, problem.s, slopes, h, along, shift, state.dual, weighted)
+        state.Xta = problem.matrix.rmatvec(weighted)
         state.accesses += problem.matrix.nnz
 
     def step(self, problem: Any, state: _State) -> None:
-        if state.gradient is None:
-            self._gradient(problem, state)
         state.rounds += 1
-        before = state.value + problem.penalty.value(state.w)
+        # Where the last round gained little, the shortcuts end: all rows count, and the true slopes say which columns.
+        crawling = state.relative_gap > 0.3 * state.last_gap
+        state.slow, state.last_gap = crawling and (state.relative_gap <= EARLY or state.idle > 0), state.relative_gap
         block = self._choose_block(problem, state)
+        before = state.value + problem.penalty.value(state.w[block.W])
         tall = problem.d <= problem.n / 4
-        rough = block.entries > problem.matrix.nnz / 2 or (state.relative_gap > EARLY and not tall)
+        rough = block.entries > problem.matrix.nnz / 6 or (state.relative_gap > EARLY and not tall)
         steps = 1 if rough else min(self.newton_steps, 1 + state.rounds)
         first_violation, model = 0.0, None
         for k in range(steps):
-            gradient = state.gradient[block.W] if k == 0 else block.transposed(state.r)
+            gradient = state.Xta if k == 0 and block.m == problem.d and state.dual is state.a else block.transposed(state.r)
             violation = self._violation(problem, state, block.W, gradient)
             first_violation = violation if k == 0 else first_violation
             if violation == 0.0 or (k > 0 and violation < 0.1 * first_violation):
@@ -337,58 +352,56 @@ class ProxNewton(Solver):
             self._polish_intercept(problem, state)
         if state.rounds % 30 == 0:
             self.resync(problem, state)
-        after = state.value + problem.penalty.value(state.w)
+        elif model is not None and block.gram_form and not block.sampled and not state.slow and state.relative_gap <= MODEL_DUAL:
+            self._judge_model(problem, state, model)
+        else:
+            self._judge_slopes(problem, state)
+        after = state.value + problem.penalty.value(state.w[block.W])  # the block holds all weights that are not zero
         state.idle = 0 if after < before - 1e-15 * abs(before) else state.idle + 1
         state.stalled = state.idle >= 5
-        if model is not None and block.gram_form and state.relative_gap <= MODEL_DUAL:
-            slopes, h, along, shift = model
-            point = problem.dual_point(
-                slopes + np.divide(h, problem.s, out=np.zeros(problem.n), where=problem.s > 0.0) * (along + shift)
-            )
-            state.model_dual, state.model_Xta = point.a, point.Xta
-            state.accesses += problem.matrix.nnz
-        elif state.gradient is None:
-            self._gradient(problem, state)
 
     # -- working set
 
-    def _choose_block(self, problem: Any, state: _State) -> _Block:
+    def _choose_block(self, problem: Any, state: _State) -> WorkingBlock:
         """The support and the worst violators, and a compact copy of them (the old one if it still serves)."""
         W = self._working_set(problem, state)
         old = state.block
-        if old is not None and len(old.W) < 1.5 * len(W) and np.isin(W, old.W, assume_unique=True).all():
-            if old.gram_form or not _gram_is_cheaper(problem, old.entries, len(old.W), state.swept):
+        if old is not None and old.m <= max(1.5 * len(W), SMALL) and state.inside[W].all():
+            if old.gram_form or not gram_is_cheaper(problem, old.entries, old.m, state.swept):
                 return old
             W = old.W
         entries = int(problem.matrix.col_counts[W].sum())
-        state.block = _Block(problem, W, _gram_is_cheaper(problem, entries, len(W), state.swept))
+        gram_form = gram_is_cheaper(problem, entries, len(W), state.swept)
+        state.block = WorkingBlock(problem, W, gram_form, exact=_at_once(problem))
+        state.inside[:] = False
+        state.inside[W] = True
         state.accesses += entries
         return state.block
 
     def _working_set(self, problem: Any, state: _State) -> np.ndarray:
         threshold = problem.penalty.threshold
-        if threshold == 0.0:
+        if threshold == 0.0 or _at_once(problem):
             return np.arange(problem.d)
         tall = problem.d <= problem.n / 4
-        size = np.abs(state.gradient)
-        support = state.w != 0.0
-        wanted = support | (size > (0.8 if tall else 1.0) * threshold)
+        W = np.empty(problem.d, dtype=np.int64)
+        count, support = pick_columns(problem.penalty, state.w, state.Xta, (0.8 if tall else 1.0) * threshold, W)
+        W = W[:count]
         growth = 2 if tall or state.relative_gap < 0.01 else 4
-        cap = max(100, growth * int(support.sum()))
-        if int(wanted.sum()) > cap:
-            score = np.where(support, np.inf, np.where(wanted, size, -1.0))
-            return np.sort(np.argpartition(-score, cap - 1)[:cap])
-        return np.flatnonzero(wanted) if wanted.any() else np.array([int(np.argmax(size))])
+        cap = max(100, growth * support)
+        if count > cap:
+            score = np.where(state.w[W] != 0.0, np.inf, np.abs(state.Xta[W]))
+            W = np.sort(W[np.argpartition(-score, cap - 1)[:cap]])
+        if len(W) > MOST_COLUMNS * problem.d:
+            return np.arange(problem.d)
+        return W if count > 0 else np.array([int(np.argmax(np.abs(state.Xta)))])
 
     def _violation(self, problem: Any, state: _State, W: np.ndarray, gradient: np.ndarray) -> float:
-        out = np.empty(len(W))
-        distances(problem.penalty, state.w[W], gradient, out)
-        worst = float(out.max(initial=0.0))
+        worst = worst_violation(problem.penalty, state.w[W], gradient)
         return max(worst, abs(float(state.r.sum()))) if problem.fit_intercept else worst
 
     # -- one Newton step
 
-    def _newton_step(self, problem: Any, state: _State, block: _Block, gradient: np.ndarray, violation: float) -> Any:
+    def _newton_step(self, problem: Any, state: _State, block: WorkingBlock, gradient: np.ndarray, violation: float) -> Any:
         """Solve the model, search along its solution; returns what the model's dual point is made of, or None if refused."""
         free = int(problem.fit_intercept)
         h = np.maximum(state.h, state.floor * problem.loss.smoothness * problem.s)
@@ -400,7 +413,7 @@ class ProxNewton(Solver):
             u = self._solve_residual(problem, state, block, origin, h, violation)
         move = u - origin
         shift = float(move[-1]) if free else 0.0
-        along = block.product(move[: len(block.W)])
+        along = block.product(move[: block.m])
         state.accesses += block.entries
         slopes = state.a
         size = self._line_search(problem, state, block, origin, move, along, shift)
@@ -414,109 +427,157 @@ class ProxNewton(Solver):
         return slopes, h, along, shift
 
     def _solve_gram(
-        self, problem: Any, state: _State, block: _Block, origin: Any, gradient: Any, h: Any, violation: float
+        self, problem: Any, state: _State, block: WorkingBlock, origin: Any, gradient: Any, h: Any, violation: float
     ) -> np.ndarray:
         """Coordinate descent on the Gram matrix, with exact solves on the support between rounds of it."""
         free = int(problem.fit_intercept)
-        block.update_gram(h, loosely=True)
+        rough = state.relative_gap > EARLY and problem.n >= ENOUGH_ROWS * block.m and state.floor < 1e-3
+        rough = rough and not (block.exact or state.slow)
+        block.update_gram(h, state.rng.integers(0, SAMPLE, problem.n, dtype=np.uint8) == 0 if rough else None, state.slow)
         state.accesses += block.entries
         q = np.append(gradient, state.r.sum()) if free else gradient.copy()
-        u, tol = origin.copy(), 1e-3 * violation
-        start = q.copy()
+        rough = rough or (state.relative_gap > EARLY and problem.d > problem.n / 4 and block.m > LARGE)
+        u, tol = origin.copy(), (1e-6 if block.exact else 0.03 if rough else 1e-3) * violation
         epochs = max(10, 3000 // len(u))  # a small model is cheaper to sweep than to factorise
         for _ in range(min(100, max(5, 20_000_000 // len(u) ** 2))):  # a large model is not worth solving to the last digit
             if gram_descent(problem.penalty, block.gram, u, q, free, tol, epochs) <= tol:
                 break
-            if self._face_step(problem, block.gram, u, q, free):
-                q = start + block.gram @ (u - origin)
+            self._face_step(problem, block.gram, u, q, free)
         return u
 
-    def _face_step(self, problem: Any, gram: np.ndarray, u: np.ndarray, q: np.ndarray, free: int) -> bool:
-        """Minimise the model over the signed support of u, up to the first sign change."""
-        m = len(u) - free
-        face = np.flatnonzero(np.append(u[:m] != 0.0, np.ones(free, dtype=bool)))
+    def _face_step(self, problem: Any, gram: np.ndarray, u: np.ndarray, q: np.ndarray, free: int) -> None:
+        """Minimise the model over the signed support of u, up to the first sign change; q is kept current."""
+        face = np.flatnonzero(u)
+        if free and (len(face) == 0 or face[-1] != len(u) - 1):
+            face = np.append(face, len(u) - 1)
         if len(face) == 0 or len(face) > MAX_FACE:
-            return False
+            return
         l1, l2 = problem.penalty.threshold, problem.penalty.strong_convexity
-        penalised = face < m
-        values = u[face]
-        slope = q[face] + penalised * (l1 * np.sign(values) + l2 * values)
-        system = gram[np.ix_(face, face)] + np.diag(l2 * penalised + 1e-14 * gram[face, face])
-        try:
-            factor = scipy.linalg.cho_factor(system, check_finite=False)
-        except scipy.linalg.LinAlgError:  # a singular face: coordinate descent goes on alone
-            return False
-        pivots = np.diag(factor[0])
-        if pivots.min() < 1e-6 * pivots.max():  # as good as singular: the solution would be rounding noise
-            return False
-        move = -scipy.linalg.cho_solve(factor, slope, check_finite=False)
-        crossing = penalised & (values * (values + move) < 0.0) & (l1 > 0.0)
-        if crossing.any():
-            ratios = np.where(crossing, -values / np.where(crossing, move, 1.0), np.inf)
-            stop = int(np.argmin(ratios))
-            u[face] = values + ratios[stop] * move
-            u[face[stop]] = 0.0
-        else:
-            u[face] = values + move
-        return True
+        system, slope = np.empty((len(face), len(face))), np.empty(len(face))
+        face_system(problem.penalty, gram, u, q, free, face, l1, l2, system, slope)
+        factor, failed = scipy.linalg.lapack.dpotrf(system.T, lower=0, overwrite_a=1, clean=0)
+        # Singular, or as good as that (the solution would be rounding noise): coordinate descent goes on alone.
+        if failed or np.diagonal(factor).min() < 1e-6 * np.diagonal(factor).max():
+            return
+        move = scipy.linalg.lapack.dpotrs(factor, slope, lower=0)[0]
+        move_on_face(problem.penalty, gram, u, q, free, face, -move, l1)
 
-    def _solve_residual(self, problem: Any, state: _State, block: _Block, origin: Any, h: Any, violation: float) -> np.ndarray:
-        """Coordinate descent on the columns of W; after each full sweep a few over the non-zeros only."""
-        m, free = len(block.W), int(problem.fit_intercept)
+    def _solve_residual(
+        self, problem: Any, state: _State, block: WorkingBlock, origin: Any, h: Any, violation: float
+    ) -> np.ndarray:
+        """Coordinate descent on the columns of W in cycles: one sweep over all, a few over the non-zeros only, then conjugate
+        gradients on these if many more sweeps would be needed (news20 at 0.001: 2.9 -> 0.19 s).
+        """
+        m, free = block.m, int(problem.fit_intercept)
+        late = state.relative_gap <= LATE
+        goal, cycle, most = (0.03 * violation, 3, 24) if late else (0.3 * violation, 6, 20)
         u, t = origin.copy(), state.r.copy()
         curvatures = np.empty(m)
-        column_curvatures(block.stack, h, curvatures)
-        total = h.sum()
-        sweeps = 0
-        while sweeps < 20:
-            only_nonzero = sweeps % 6 != 0
-            largest = residual_sweep(problem.penalty, block.stack, h, curvatures, u[:m], t, only_nonzero)
+        column_curvatures(block.cols, h, curvatures)
+        total = float(h.sum())
+        place, first = 0, 0.0
+        for _ in range(most):
+            largest = residual_sweep(problem.penalty, block.cols, h, curvatures, u[:m], t, place > 0)
             if free and total > 0.0:
                 move = -t.sum() / total
                 u[m] += move
                 t += move * h
                 largest = max(largest, abs(move) * total)
-            sweeps += 1
             state.accesses += 2 * block.entries
             state.swept += 2.5 * block.entries
-            if largest <= 0.3 * violation:
-                if not only_nonzero:
-                    break
-                sweeps += 5 - (sweeps - 1) % 6  # the support is done: look at all columns again
+            first = largest if place == 0 else first
+            if largest <= goal and place == 0:
+                break
+            place = 0 if largest <= goal else (place + 1) % cycle
+            if place == 0 and largest > goal and _sweeps_to_go(first, largest, goal, cycle - 1) > (WORTH if late else 4 * WORTH):
+                self._face_gradients(problem, state, block, u, t, h, curvatures)
         return u
 
-    def _line_search(self, problem: Any, state: _State, block: _Block, origin: Any, move: Any, along: Any, shift: float) -> float:
+    def _face_gradients(self, problem: Any, state: _State, block: WorkingBlock, u: Any, t: Any, h: Any, curvatures: Any) -> None:
+        """Conjugate gradients for the model on the signed support of u, preconditioned by its diagonal; u and t follow.
+
+        Weights that would change sign become zero; if that raises the model, the step ends at the first of them instead.
+        """
+        m, penalty = block.m, problem.penalty
+        face = np.flatnonzero(u[:m])
+        if len(face) == 0:
+            return
+        l1, l2, values = penalty.threshold, penalty.strong_convexity, u[face]
+        gradient = np.empty(len(face))
+        dots_of(block.cols, face, t, gradient)
+        gradient += l1 * np.sign(values) + l2 * values
+        diagonal = curvatures[face] + l2
+        move, residual = np.zeros(len(face)), -gradient
+        direction = residual / diagonal
+        size = start = float(residual @ direction)
+        for _ in range(MOST_PRODUCTS):
+            along = np.zeros(problem.n)
+            combine_of(block.cols, face, direction, along)
+            product = np.empty(len(face))
+            dots_of(block.cols, face, h * along, product)
+            product += l2 * direction
+            state.accesses += 2 * block.entries
+            bend = float(direction @ product)
+            if bend <= 0.0:
+                break
+            move += size / bend * direction
+            residual -= size / bend * product
+            scaled = residual / diagonal
+            size, last = float(residual @ scaled), size
+            if size <= 1e-4 * start:
+                break
+            direction = scaled + size / last * direction
+        full = move
+        crossing = values * (values + move) < 0.0 if l1 > 0.0 else np.zeros(len(face), dtype=bool)
+        move = np.where(crossing, -values, full)
+        for _ in range(2):
+            along = np.zeros(problem.n)
+            combine_of(block.cols, face, move, along)
+            bent = h * along
+            change = float(t @ along) + 0.5 * float(along @ bent) + penalty.value(values + move) - penalty.value(values)
+            if change <= 0.0 or not crossing.any():
+                break
+            share = np.min(-values[crossing] / full[crossing])
+            move = share * full
+        if change > 0.0:
+            return
+        u[face] = values + move
+        t += bent
+
+    def _line_search(
+        self, problem: Any, state: _State, block: WorkingBlock, origin: Any, move: Any, along: Any, shift: float
+    ) -> float:
         """A size among 1, 1/2, 1/4, ... with sufficient descent; moves the state there. 0 if there is none.
 
         Sufficient is not enough where the model overshot into flat parts of the loss: while the fall is less than a quarter of
         what the model promised, shorter steps are tried as long as they fall further.
         """
-        m = len(block.W)
+        m = block.m
         penalty = problem.penalty
         old_penalty = penalty.value(origin[:m])
         fall = float(state.r @ along) + shift * float(state.r.sum()) + penalty.value(origin[:m] + move[:m]) - old_penalty
         base = state.value + old_penalty
         size, best = 1.0, None
         while size >= 1e-7:
-            Xw, b = state.Xw + size * along, state.b + size * shift
-            a, r, h = state.trial if best is None else [np.empty(problem.n) for _ in range(3)]
-            value = local_model(problem.loss, problem.y, problem.s, Xw, b, a, r, h)
+            trial = state.spare if best is None else [np.empty(problem.n) for _ in range(4)]
+            b = state.b + size * shift
+            value = expand_at(problem.loss, problem.y, problem.s, state.Xw, along, size, b, *trial)
             total = value + penalty.value(origin[:m] + size * move[:m])
             if best is not None and total >= best[0]:
                 break
             if total <= base + 1e-4 * size * min(fall, 0.0) + 1e-15 * abs(base):
-                best = (total, size, Xw, b, value, a, r, h)
+                best = (total, size, b, value, trial)
                 if base - total >= -0.25 * size * fall:
                     break
             size *= 0.5
         if best is None:
             return 0.0
-        _, size, Xw, b, value, a, r, h = best
+        _, size, b, value, trial = best
         state.w[block.W] = origin[:m] + size * move[:m]
-        state.Xw, state.b, state.value = Xw, b, value
-        state.trial = [np.empty(problem.n), state.r, state.h]  # the old slopes may still serve the model's dual point
-        state.a, state.r, state.h = a, r, h
-        state.gradient = state.model_dual = state.model_Xta = None
+        # The old slopes may still serve the model's dual point, so they are not written over.
+        state.spare = [state.Xw, np.empty(problem.n), state.r, state.h]
+        state.Xw, state.a, state.r, state.h = trial
+        state.b, state.value = b, value
         return size
 
     def _polish_intercept(self, problem: Any, state: _State) -> None:
@@ -526,4 +587,5 @@ class ProxNewton(Solver):
             return
         b = best_intercept(problem.loss, problem.y, problem.s, state.Xw, state.b)
         if b != state.b:
-            self._move_to(problem, state, state.Xw, b)
+            state.b, state.a = b, np.empty(problem.n)
+            self._expand(problem, state)
