@@ -9,6 +9,8 @@ import numpy as np
 
 __all__ = ["Certificate", "certify"]
 
+EPS = float(np.finfo(float).eps)
+
 
 @dataclass(frozen=True)
 class Certificate:
@@ -38,7 +40,7 @@ class Certificate:
     def of(cls, primal: float, dual: float, scale: float, size: float) -> Certificate:
         """The certificate of two values; `size` is the sum of the absolute terms that they were computed from."""
         gap = primal - dual
-        if -32 * np.finfo(float).eps * size <= gap < 0.0:
+        if -32 * EPS * size <= gap < 0.0:
             gap = 0.0
         return cls(float(primal), float(dual), float(gap), float(gap / scale) if scale > 0 else float(gap), float(scale))
 

@@ -17,6 +17,7 @@ from saddlery.errors import InputError
 from saddlery.problems.linear import LinearProblem
 from saddlery.solvers.base import Record, Solution, Solver, Status
 from saddlery.solvers.loop import Handover, solve
+from saddlery.threads import small_products_on_one_thread
 
 __all__ = ["PathResult", "alpha_grid", "path"]
 
@@ -163,23 +164,25 @@ def path(
         return bool(stops)
 
     listeners = tuple(callbacks)
-    for row, alpha in zip(coefs, grid, strict=True):
-        solution = solve(
-            problem.with_penalty(problem.penalty.scaled(alpha / problem.penalty.alpha)),
-            solver,
-            tol=tol,
-            max_epochs=max_epochs,
-            max_seconds=max_seconds,
-            start=start,
-            random_state=random_state,
-            callbacks=(listen,) if listeners else (),
-        )
-        row[:] = solution.w
-        start = Handover(solution)
-        solutions.append(replace(solution, w=row, state=None))  # a state holds copies of much that is here already
-        enough = on_solution is not None and on_solution(float(alpha), solutions[-1])
-        if enough or stops or solution.status is Status.INTERRUPTED:
-            break
+    _ = problem.scale, problem.constant_gradient  # computed once, and shared by the problems of all strengths
+    with small_products_on_one_thread(problem.matrix.nnz):
+        for row, alpha in zip(coefs, grid, strict=True):
+            solution = solve(
+                problem.with_penalty(problem.penalty.scaled(alpha / problem.penalty.alpha)),
+                solver,
+                tol=tol,
+                max_epochs=max_epochs,
+                max_seconds=max_seconds,
+                start=start,
+                random_state=random_state,
+                callbacks=(listen,) if listeners else (),
+            )
+            row[:] = solution.w
+            start = Handover(solution)
+            solutions.append(replace(solution, w=row, state=None))  # a state holds copies of much that is here already
+            enough = on_solution is not None and on_solution(float(alpha), solutions[-1])
+            if enough or stops or solution.status is Status.INTERRUPTED:
+                break
     done = len(solutions)
     return PathResult(grid[:done], coefs[:done], np.array([solution.b for solution in solutions]), solutions)
 

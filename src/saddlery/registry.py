@@ -93,6 +93,7 @@ SOLVERS = Registry(
         "active_sdca": "saddlery.solvers.active_sdca:ActiveSDCA",
         "augmented_newton": "saddlery.solvers.augmented_newton:AugmentedNewton",
         "proximal_point": "saddlery.solvers.proximal_point:ProximalPoint",
+        "row_space": "saddlery.solvers.row_space:RowSpace",
         "sdca": "saddlery.solvers.sdca:SDCA",
         "primal_cd": "saddlery.solvers.primal_cd:PrimalCD",
         "spdc": "saddlery.solvers.spdc:SPDC",

@@ -14,7 +14,7 @@ import numpy as np
 
 from saddlery.parts import kernel, part, verb
 
-__all__ = ["DenseVectors", "SparseVectors", "combine", "combine_of", "dots", "dots_of", "square_norms"]
+__all__ = ["DenseVectors", "SparseVectors", "combine", "combine_of", "dots", "dots_of", "square_norms", "weighted_square_norms"]
 
 verb("first", "i", inline="always")
 verb("last", "i", inline="always")
@@ -151,3 +151,10 @@ def square_norms(vectors, out):
         for p in range(vectors.first(i), vectors.last(i)):
             total += float(vectors.entry(p)) ** 2
         out[i] = total
+
+
+@kernel(fast_sums=True)
+def weighted_square_norms(vectors, weights, out):
+    """out_i = sum_j weights_j v_ij^2."""
+    for i in range(out.shape[0]):
+        out[i] = vectors.weighted_square(i, weights)

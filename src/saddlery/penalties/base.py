@@ -17,7 +17,8 @@ coordinate_distance(w, u)     distance of u from the subdifferential of g_j at w
 ============================  ==========================================================================
 
 Facts: `strong_convexity` (0 if none), `threshold`: g_j is zero-attracting, w_j = 0 is optimal for ``|u_j|`` up to it
-and the domain of g* is ``|u_j| <= threshold`` if `strong_convexity` is 0. ``scaled(factor)`` is the penalty times a factor.
+and the domain of g* is ``|u_j| <= threshold`` if `strong_convexity` is 0. ``scaled(factor)`` is the penalty times a factor. A
+penalty that depends on the length of w alone may say so by `is_round` = True: problems may then be rotated.
 """
 
 from __future__ import annotations
@@ -41,13 +42,12 @@ for _name, _arguments in PENALTY_VERBS.items():
     verb(_name, _arguments)
 
 
-@kernel
+@kernel(fast_sums=True)
 def sum_values(penalty, w):
     """g(w) = sum_j g_j(w_j)."""
     total = 0.0
     for j in range(w.shape[0]):
-        if w[j] != 0.0:
-            total += penalty.coordinate_value(w[j])
+        total += penalty.coordinate_value(w[j])
     return total
 
 
@@ -58,6 +58,16 @@ def sum_conjugates(penalty, u, scale):
     for j in range(u.shape[0]):
         total += penalty.coordinate_conjugate(scale * u[j])
     return total
+
+
+@kernel
+def largest(penalty, u):
+    """max_j |u_j|, 0 for none."""
+    top = 0.0
+    for j in range(u.shape[0]):
+        size = abs(u[j])
+        top = size if size > top else top
+    return top
 
 
 @kernel
@@ -105,7 +115,7 @@ def separable(cls: Any) -> Any:
     def dual_scale(self: Any, u: Any) -> float:
         if self.strong_convexity > 0.0:
             return 1.0
-        top = float(np.max(np.abs(u), initial=0.0))
+        top = largest(self, np.asarray(u, dtype=np.float64))
         return 1.0 if top <= self.threshold else self.threshold / top * (1.0 - ROUNDING)
 
     cls = part(cls)

@@ -33,6 +33,10 @@ class L2(NamedTuple):
         return self.alpha
 
     @property
+    def is_round(self) -> bool:
+        return True
+
+    @property
     def threshold(self) -> float:
         return 0.0
 

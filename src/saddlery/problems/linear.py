@@ -13,14 +13,16 @@ import scipy.sparse as sp
 from saddlery.certificate import Certificate
 from saddlery.errors import InputError
 from saddlery.matrix import Matrix, as_matrix
+from saddlery.matrix.vectors import weighted_square_norms
 from saddlery.parts import kernel
+from saddlery.penalties.base import largest
 from saddlery.point import Point
 from saddlery.registry import LOSSES
 
 __all__ = ["DualPoint", "LinearProblem"]
 
 EPS = float(np.finfo(float).eps)
-CACHES = ("constant", "scale", "constant_dual", "constant_gradient", "_constant_slopes", "_class_products", "_dual_room")
+CACHES = ("constant", "scale", "constant_dual", "constant_gradient", "_constant_slopes", "_class_products", "_dual_room", "column_norms")
 SHARED_PRODUCTS = 20_000_000  # numbers: above, the products of all classes would take more memory than they are worth
 
 
@@ -275,6 +277,15 @@ class LinearProblem:
             return math.inf
         return float(np.max(np.abs(self.constant_gradient)) / share)
 
+    @cached_property
+    def column_norms(self) -> np.ndarray:
+        """sqrt(sum_i s_i x_ij^2) for every column."""
+        if self.s.min() == self.s.max():
+            return np.sqrt(self.s[0] * self.matrix.col_square_norms)
+        out = np.empty(self.d)
+        weighted_square_norms(self.matrix.cols, self.s, out)
+        return np.sqrt(out)
+
     # -- primal and dual values
 
     def margins(self, w: np.ndarray) -> np.ndarray:
@@ -378,18 +389,20 @@ class LinearProblem:
         """The best t among a few for the concave function t -> D(t a), and its value."""
         if self.penalty.strong_convexity == 0.0:
             ray = self._quadratic_peak(a)  # along the ray D may be a parabola, and t > 1 is allowed
-            candidates = [self.penalty.dual_scale(Xta)] if ray is None else [ray * self.penalty.dual_scale(ray * Xta)]
+            candidates = [self.penalty.dual_scale(Xta) if ray is None else ray * self.penalty.dual_scale(ray * Xta)]
         else:
-            top = float(np.max(np.abs(Xta), initial=0.0))
-            inner = min(1.0, self.penalty.threshold / top) if top > 0.0 else 1.0
-            candidates = [1.0] if inner == 1.0 else [1.0, inner, 0.5 * (1.0 + inner)]
+            top, threshold = largest(self.penalty, Xta), self.penalty.threshold
+            inner = threshold / top if 0.0 < threshold < top else 1.0
+            candidates = [1.0] if inner == 1.0 else [1.0, inner]
         values = [self.dual(a, Xta, t) for t in candidates]
-        if len(candidates) == 3:
+        if len(candidates) == 2 and values[1] > values[0]:  # far from the optimum: somewhere between them
+            candidates.append(0.5 * (1.0 + inner))
+            values.append(self.dual(a, Xta, candidates[2]))
             peak = _parabola_peak(candidates, values)
             if peak is not None:
                 candidates.append(peak)
                 values.append(self.dual(a, Xta, peak))
-        best = int(np.argmax(values))
+        best = values.index(max(values))
         if not math.isfinite(values[best]):
             return 0.0, self.dual(np.zeros(self.n), np.zeros(self.d))
         return candidates[best], values[best]

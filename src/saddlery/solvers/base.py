@@ -138,6 +138,7 @@ class Needs:
     penalty: tuple[str, ...] = ()
     smooth: bool = False
     kinks: bool = False
+    rotates: bool = False
     strongly_convex: bool = False
     no_intercept: bool = False
     signs: bool = False
@@ -151,6 +152,8 @@ class Needs:
             phrases.append(f"a smooth loss (the {LOSSES.name_of(loss)} loss is not)")
         if self.kinks and getattr(loss, "curvature_is_smooth", False):
             phrases.append(f"a loss with kinks in its slope (the {LOSSES.name_of(loss)} loss has none)")
+        if self.rotates and not getattr(penalty, "is_round", False):
+            phrases.append(f"a penalty that depends on the length of w alone (l2; {PENALTIES.name_of(penalty)} does not)")
         if self.strongly_convex and penalty.strong_convexity == 0.0:
             phrases.append(f"a strongly convex penalty (l2 or elasticnet; {PENALTIES.name_of(penalty)} is not)")
         if self.signs and loss.targets != "signs":

@@ -132,7 +132,7 @@ def solve(
     if isinstance(start, State) and start.solver != method.name:
         raise InputError(f"the state is one of {start.solver}: go on with solver={start.solver!r}, or start from its solution")
     with small_products_on_one_thread(problem.matrix.nnz):
-        return _run(problem, method, tol, max_epochs, max_seconds, start, _as_generator(random_state), tuple(callbacks))
+        return _run(problem, method, tol, max_epochs, max_seconds, start, random_state, tuple(callbacks))
 
 
 def _run(
@@ -142,7 +142,7 @@ def _run(
     max_epochs: int,
     max_seconds: float | None,
     start: Any,
-    rng: np.random.Generator,
+    random_state: Any,
     callbacks: tuple[Callable[[Record], Any], ...],
 ) -> Solution:
     """The loop itself."""
@@ -156,11 +156,13 @@ def _run(
         """Certify the current point, record it, and say whether to stop."""
         best.update(problem, method.point(problem, state))
         stop = None
-        if best.certificate(problem).relative_gap <= tol:
-            stop = Status.CONVERGED if best.confirm(problem).relative_gap <= tol else None
-            if stop is None:
-                method.resync(problem, state)
         certificate = best.certificate(problem)
+        if certificate.relative_gap <= tol:
+            certificate = best.confirm(problem)
+            if certificate.relative_gap <= tol:
+                stop = Status.CONVERGED
+            else:
+                method.resync(problem, state)
         state.relative_gap = certificate.relative_gap
         values = (certificate.primal, certificate.dual, certificate.gap, certificate.relative_gap)
         passes = state.accesses / max(problem.matrix.nnz, 1)
@@ -180,7 +182,7 @@ def _run(
             if isinstance(start, Handover) and start.solution.solver == method.name:
                 state = method.follow(problem, start.solution.state)
             if state is None:
-                state = method.init(problem, _as_start(problem, start), rng)
+                state = method.init(problem, _as_start(problem, start), _as_generator(random_state))
             state.solver, state.best = method.name, best
             stop = check()
         while stop is None and epoch < max_epochs:

@@ -16,7 +16,7 @@ from saddlery.parts import kernel
 from saddlery.point import Point
 from saddlery.problems.linear import best_intercept
 from saddlery.solvers.base import Needs, Solver, State
-from saddlery.solvers.working_block import column_curvatures
+from saddlery.matrix.vectors import weighted_square_norms
 
 __all__ = ["PrimalCD"]
 
@@ -43,7 +43,7 @@ class _State(State):
         self.w, self.b, self.rng = w, b, rng
         self.Xw = problem.margins(w)
         self.curvatures = np.empty(problem.d)
-        column_curvatures(problem.matrix.cols, problem.s * problem.loss.smoothness, self.curvatures)
+        weighted_square_norms(problem.matrix.cols, problem.s * problem.loss.smoothness, self.curvatures)
 
 
 @dataclass(frozen=True)

@@ -33,23 +33,26 @@ from typing import Any
 import numpy as np
 import scipy.linalg.lapack
 
-from saddlery.matrix.vectors import combine_of, dots_of
+from saddlery.matrix.vectors import combine_of, dots_of, weighted_square_norms
 from saddlery.parts import kernel
 from saddlery.point import Point
 from saddlery.problems.linear import best_intercept
+from saddlery.problems.screening import ScreenedProducts
 from saddlery.solvers.base import Needs, Solver, State
-from saddlery.solvers.working_block import MAX_GRAM, WorkingBlock, column_curvatures, gram_is_cheaper
+from saddlery.solvers.working_block import MAX_GRAM, WorkingBlock, gram_is_cheaper
 
 __all__ = ["ProxNewton"]
 
 WORTH = 15  # sweeps that conjugate gradients must spare to be worth their products
 MOST_PRODUCTS = 25  # of conjugate gradients, each two passes over the block
+SINGULAR = 1e-6  # ratio of pivots below which a system is not solved: the solution would be rounding noise
+SMALL_FACE = 128  # size of the systems that are solved without LAPACK, whose calls take longer than they compute
 MAX_FACE = 2000  # size of the dense systems that are solved outright
 EARLY = 0.05  # relative gap above which steps are rough: the working set will change anyway
 MODEL_DUAL = 0.03  # relative gap below which the dual point of the model is judged
 LATE = 0.08  # relative gap below which columns are swept with care: the support is about right
 LARGE = 150  # columns: larger models are not solved with care as long as steps are rough
-SMALL = 64  # columns: a copy of so few serves on even if it holds too many
+SMALL = 128  # columns: a copy of so few serves on even if it holds too many
 MOST_COLUMNS = 0.6  # share of the columns from which on all are taken: no copies, no change of the set
 SAMPLE = 4  # early Gram matrices are made of one row in so many
 AT_ONCE = 20.0  # passes over the data that a Gram matrix of all columns may cost if then one step is enough
@@ -168,7 +171,66 @@ def move_on_face(penalty, gram, u, q, free, face, move, l1):
 
 
 @kernel(fast_sums=True)
-def residual_sweep(penalty, cols, h, curvatures, u, t, only_nonzero):
+def factorise(penalty, system, size):
+    """Cholesky factor L of the first `size` rows and columns, in place; returns whether it is far enough from singular."""
+    least, most = math.inf, 0.0
+    for i in range(size):
+        for j in range(i + 1):
+            total = system[i, j]
+            for k in range(j):
+                total -= system[i, k] * system[j, k]
+            if j < i:
+                system[i, j] = total / system[j, j]
+            else:
+                if total <= 0.0:
+                    return False
+                system[i, i] = math.sqrt(total)
+                least, most = min(least, system[i, i]), max(most, system[i, i])
+    return least >= SINGULAR * most
+
+
+@kernel(fast_sums=True)
+def solve_factorised(penalty, system, size, x):
+    """x = (L L')^-1 x, in place."""
+    for i in range(size):
+        for k in range(i):
+            x[i] -= system[i, k] * x[k]
+        x[i] /= system[i, i]
+    for i in range(size - 1, -1, -1):
+        x[i] /= system[i, i]
+        for k in range(i):
+            x[k] -= system[i, k] * x[i]
+
+
+@kernel
+def solve_small_model(penalty, gram, u, q, free, l1, l2, tol, epochs, rounds, face, system, slope):
+    """Coordinate descent on the Gram matrix, with exact solves on the support between rounds of it.
+
+    Returns the largest |move| G_jj of the last sweep, and whether all faces fitted into `system`.
+    """
+    largest = 0.0
+    for _ in range(rounds):
+        largest = gram_descent(penalty, gram, u, q, free, tol, epochs)
+        if largest <= tol:
+            break
+        size = 0
+        for j in range(u.shape[0]):
+            if u[j] != 0.0 or j >= u.shape[0] - free:
+                if size == face.shape[0]:
+                    return largest, False
+                face[size] = j
+                size += 1
+        face_system(penalty, gram, u, q, free, face[:size], l1, l2, system, slope)
+        if factorise(penalty, system, size):
+            solve_factorised(penalty, system, size, slope)
+            for k in range(size):
+                slope[k] = -slope[k]
+            move_on_face(penalty, gram, u, q, free, face[:size], slope, l1)
+    return largest, True
+
+
+@kernel(fast_sums=True)
+def residual_sweep(penalty, cols, h, total, curvatures, u, t, free, only_nonzero):
     """One sweep over the columns: u_j = prox(u_j - x^j.t / c_j, 1 / c_j), then t += move h x^j. Returns the largest |move| c_j."""
     largest = 0.0
     for j in range(curvatures.shape[0]):
@@ -181,7 +243,27 @@ def residual_sweep(penalty, cols, h, curvatures, u, t, only_nonzero):
             u[j] = trial
             cols.weighted_axpy(j, move, h, t)
             largest = max(largest, abs(move) * curvatures[j])
+    if free and total > 0.0:
+        slope = 0.0
+        for i in range(t.shape[0]):
+            slope += t[i]
+        move = -slope / total
+        u[u.shape[0] - 1] += move
+        for i in range(t.shape[0]):
+            t[i] += move * h[i]
+        largest = max(largest, abs(slope))
     return largest
+
+
+@kernel
+def residual_cycle(penalty, cols, h, total, curvatures, u, t, free, most, goal):
+    """One sweep over all columns and up to `most` - 1 over the non-zeros; largest moves of the first and the last, and their number."""
+    first = residual_sweep(penalty, cols, h, total, curvatures, u, t, free, False)
+    last, count = first, 1
+    while count < most and last > goal:
+        last = residual_sweep(penalty, cols, h, total, curvatures, u, t, free, True)
+        count += 1
+    return first, last, count
 
 
 # --------------------------------------------------------------------------- the solver
@@ -194,6 +276,11 @@ def _at_once(problem: Any) -> bool:
     n, d, entries = problem.n, problem.d, problem.matrix.nnz
     form = 0.78 * entries * (entries / n) if problem.matrix.is_sparse else n * d * d / 16.0
     return form + d**3 / 10.0 <= AT_ONCE * entries
+
+
+def _level(problem: Any) -> float:
+    """Columns whose product with the slopes exceeds this belong into the working set; on tall data those too that nearly do."""
+    return (0.8 if problem.d <= problem.n / 4 else 1.0) * problem.penalty.threshold
 
 
 def _sweeps_to_go(first: float, last: float, goal: float, sweeps: int) -> float:
@@ -215,9 +302,10 @@ class _State(State):
         self.dual: Any = None
         self.Xta: Any = None
         self.block: WorkingBlock | None = None
+        self.products = ScreenedProducts(problem)
         self.inside = np.zeros(problem.d, dtype=bool)  # whether a column is in the block
         self.rounds, self.idle, self.swept = 0, 0, 0.0
-        self.last_gap, self.slow = float("inf"), False
+        self.last_gap, self.slow, self.followed = float("inf"), False, False
         self.floor = 1e-9
 
 
@@ -256,6 +344,7 @@ class ProxNewton(Solver):
         self._expand(problem, state)
         if start is None and not w.any():
             state.dual, state.Xta = state.a, problem.constant_gradient
+            state.products.reference, state.products.product_there = state.a, state.Xta
         else:
             self._judge_slopes(problem, state)
         return state
@@ -265,6 +354,9 @@ class ProxNewton(Solver):
         self._reset_floor(problem, state)
         state.accesses, state.rounds, state.idle, state.swept = 0.0, 0, 0, 0.0
         state.stalled, state.relative_gap, state.last_gap = False, float("inf"), float("inf")
+        state.followed = True  # the working set is nearly right from the start
+        if not state.products.complete:
+            self._judge(problem, state, state.dual, problem.s * state.dual)
         return state
 
     def resume(self, problem: Any, state: _State) -> _State:
@@ -317,16 +409,19 @@ class ProxNewton(Solver):
 
     def _judge_slopes(self, problem: Any, state: _State) -> None:
         """Take the slopes as the dual point."""
-        state.dual, state.Xta = state.a, problem.matrix.rmatvec(state.r)
-        state.accesses += problem.matrix.nnz
+        self._judge(problem, state, state.a, state.r)
 
     def _judge_model(self, problem: Any, state: _State, model: tuple[Any, ...]) -> None:
         """Take the dual point of the Newton model."""
         slopes, h, along, shift = model
-        state.dual, weighted = np.empty(problem.n), np.empty(problem.n)
-        model_slopes(problem.loss, problem.y, problem.s, slopes, h, along, shift, state.dual, weighted)
-        state.Xta = problem.matrix.rmatvec(weighted)
-        state.accesses += problem.matrix.nnz
+        dual, weighted = np.empty(problem.n), np.empty(problem.n)
+        model_slopes(problem.loss, problem.y, problem.s, slopes, h, along, shift, dual, weighted)
+        self._judge(problem, state, dual, weighted)
+
+    def _judge(self, problem: Any, state: _State, dual: np.ndarray, weighted: np.ndarray) -> None:
+        before = state.products.accesses
+        state.dual, state.Xta = dual, state.products.product(problem, dual, weighted, _level(problem))
+        state.accesses += state.products.accesses - before
 
     def step(self, problem: Any, state: _State) -> None:
         state.rounds += 1
@@ -336,29 +431,38 @@ class ProxNewton(Solver):
         block = self._choose_block(problem, state)
         before = state.value + problem.penalty.value(state.w[block.W])
         tall = problem.d <= problem.n / 4
-        rough = block.entries > problem.matrix.nnz / 6 or (state.relative_gap > EARLY and not tall)
-        steps = 1 if rough else min(self.newton_steps, 1 + state.rounds)
-        first_violation, model = 0.0, None
+        early = state.relative_gap > EARLY and not tall and not state.followed
+        steps = 1 if early or block.entries > problem.matrix.nnz / 6 else self.newton_steps
+        first_violation, model, taken = 0.0, None, 0
         for k in range(steps):
-            gradient = state.Xta if k == 0 and block.m == problem.d and state.dual is state.a else block.transposed(state.r)
+            gradient = state.Xta if k == 0 and self._is_gradient(problem, state, block) else block.transposed(state.r)
             violation = self._violation(problem, state, block.W, gradient)
             first_violation = violation if k == 0 else first_violation
-            if violation == 0.0 or (k > 0 and violation < 0.1 * first_violation):
+            if violation <= (1e-3 if state.followed else 0.1) * first_violation and k > 0 or violation == 0.0:
                 break
             model = self._newton_step(problem, state, block, gradient, violation)
             if model is None:
                 break
+            taken += 1
         if problem.fit_intercept:
             self._polish_intercept(problem, state)
         if state.rounds % 30 == 0:
             self.resync(problem, state)
-        elif model is not None and block.gram_form and not block.sampled and not state.slow and state.relative_gap <= MODEL_DUAL:
+        elif model is not None and self._trusts_model(state, block, taken):
             self._judge_model(problem, state, model)
         else:
             self._judge_slopes(problem, state)
         after = state.value + problem.penalty.value(state.w[block.W])  # the block holds all weights that are not zero
         state.idle = 0 if after < before - 1e-15 * abs(before) else state.idle + 1
         state.stalled = state.idle >= 5
+
+    def _trusts_model(self, state: _State, block: WorkingBlock, taken: int) -> bool:
+        """Whether the dual point of the model is nearer to feasibility than the slopes: after several steps, or late."""
+        return block.gram_form and not (block.sampled or state.slow) and (taken > 1 or state.relative_gap <= MODEL_DUAL)
+
+    def _is_gradient(self, problem: Any, state: _State, block: WorkingBlock) -> bool:
+        """Whether Xta is the gradient on the block."""
+        return block.m == problem.d and state.dual is state.a and state.products.complete
 
     # -- working set
 
@@ -384,7 +488,7 @@ class ProxNewton(Solver):
             return np.arange(problem.d)
         tall = problem.d <= problem.n / 4
         W = np.empty(problem.d, dtype=np.int64)
-        count, support = pick_columns(problem.penalty, state.w, state.Xta, (0.8 if tall else 1.0) * threshold, W)
+        count, support = pick_columns(problem.penalty, state.w, state.Xta, _level(problem), W)
         W = W[:count]
         growth = 2 if tall or state.relative_gap < 0.01 else 4
         cap = max(100, growth * support)
@@ -439,10 +543,15 @@ class ProxNewton(Solver):
         rough = rough or (state.relative_gap > EARLY and problem.d > problem.n / 4 and block.m > LARGE)
         u, tol = origin.copy(), (1e-6 if block.exact else 0.03 if rough else 1e-3) * violation
         epochs = max(10, 3000 // len(u))  # a small model is cheaper to sweep than to factorise
-        for _ in range(min(100, max(5, 20_000_000 // len(u) ** 2))):  # a large model is not worth solving to the last digit
+        rounds = min(100, max(5, 20_000_000 // len(u) ** 2))  # a large model is not worth solving to the last digit
+        l1, l2 = problem.penalty.threshold, problem.penalty.strong_convexity
+        room = min(len(u), SMALL_FACE)
+        work = (np.empty(room, dtype=np.int64), np.empty((room, room)), np.empty(room))
+        _, done = solve_small_model(problem.penalty, block.gram, u, q, free, l1, l2, tol, epochs, rounds, *work)
+        for _ in range(0 if done else rounds):
+            self._face_step(problem, block.gram, u, q, free)
             if gram_descent(problem.penalty, block.gram, u, q, free, tol, epochs) <= tol:
                 break
-            self._face_step(problem, block.gram, u, q, free)
         return u
 
     def _face_step(self, problem: Any, gram: np.ndarray, u: np.ndarray, q: np.ndarray, free: int) -> None:
@@ -457,7 +566,7 @@ class ProxNewton(Solver):
         face_system(problem.penalty, gram, u, q, free, face, l1, l2, system, slope)
         factor, failed = scipy.linalg.lapack.dpotrf(system.T, lower=0, overwrite_a=1, clean=0)
         # Singular, or as good as that (the solution would be rounding noise): coordinate descent goes on alone.
-        if failed or np.diagonal(factor).min() < 1e-6 * np.diagonal(factor).max():
+        if failed or np.diagonal(factor).min() < SINGULAR * np.diagonal(factor).max():
             return
         move = scipy.linalg.lapack.dpotrs(factor, slope, lower=0)[0]
         move_on_face(problem.penalty, gram, u, q, free, face, -move, l1)
@@ -473,23 +582,19 @@ class ProxNewton(Solver):
         goal, cycle, most = (0.03 * violation, 3, 24) if late else (0.3 * violation, 6, 20)
         u, t = origin.copy(), state.r.copy()
         curvatures = np.empty(m)
-        column_curvatures(block.cols, h, curvatures)
+        weighted_square_norms(block.cols, h, curvatures)
         total = float(h.sum())
-        place, first = 0, 0.0
-        for _ in range(most):
-            largest = residual_sweep(problem.penalty, block.cols, h, curvatures, u[:m], t, place > 0)
-            if free and total > 0.0:
-                move = -t.sum() / total
-                u[m] += move
-                t += move * h
-                largest = max(largest, abs(move) * total)
-            state.accesses += 2 * block.entries
-            state.swept += 2.5 * block.entries
-            first = largest if place == 0 else first
-            if largest <= goal and place == 0:
+        # Conjugate gradients are run from here, at a cost of some microseconds a product that small blocks feel.
+        overhead = 1.0 + 50_000.0 / block.entries
+        sweeps = 0
+        while sweeps < most * overhead:
+            first, last, count = residual_cycle(problem.penalty, block.cols, h, total, curvatures, u, t, free, cycle, goal)
+            sweeps += count
+            state.accesses += 2 * count * block.entries
+            state.swept += 2.5 * count * block.entries
+            if first <= goal:
                 break
-            place = 0 if largest <= goal else (place + 1) % cycle
-            if place == 0 and largest > goal and _sweeps_to_go(first, largest, goal, cycle - 1) > (WORTH if late else 4 * WORTH):
+            if last > goal and _sweeps_to_go(first, last, goal, cycle - 1) > overhead * (WORTH if late else 4 * WORTH):
                 self._face_gradients(problem, state, block, u, t, h, curvatures)
         return u
 
@@ -500,7 +605,7 @@ class ProxNewton(Solver):
         """
         m, penalty = block.m, problem.penalty
         face = np.flatnonzero(u[:m])
-        if len(face) == 0:
+        if len(face) == 0 or 2 * len(face) > problem.n:  # more weights than rows can tell apart: sweeps must thin them out first
             return
         l1, l2, values = penalty.threshold, penalty.strong_convexity, u[face]
         gradient = np.empty(len(face))

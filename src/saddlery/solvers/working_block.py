@@ -19,12 +19,12 @@ from saddlery.matrix import SparseVectors, dense_stack
 from saddlery.matrix.vectors import combine, combine_of, dots, dots_of
 from saddlery.parts import kernel
 
-__all__ = ["MAX_GRAM", "WorkingBlock", "column_curvatures", "gram_is_cheaper"]
+__all__ = ["MAX_GRAM", "WorkingBlock", "gram_is_cheaper"]
 
 MAX_GRAM = 500  # columns: sweeping over a larger Gram matrix costs more than sweeping over sparse data
 NOT_SPARSE = 0.25  # share of non-zeros from which on columns are worked on as a dense array
 DENSE_ROOM = 32_000_000  # numbers in such an array, or two fifths of the non-zeros of X if that is more
-SINGLE_FROM = 48  # columns: from here on Gram matrices of arrays are computed in single precision (unless one is all it takes)
+SINGLE_FROM = 30_000_000  # products: Gram matrices of arrays that take more are computed in single precision
 LOOSE = 0.1  # rows whose weight moved by less than this share are left alone in the Gram matrix
 
 
@@ -42,13 +42,6 @@ def add_gram(rows, weights, gram):
                 k = rows.position(i, p)
                 for q in range(first, p + 1):
                     gram[k, rows.position(i, q)] += scaled * rows.entry(q)
-
-
-@kernel(fast_sums=True)
-def column_curvatures(cols, h, out):
-    """out_j = sum_i h_i x_ij^2."""
-    for j in range(out.shape[0]):
-        out[j] = cols.weighted_square(j, h)
 
 
 @kernel(fast_sums=True)
@@ -279,7 +272,7 @@ class WorkingBlock:
             return
         used = np.flatnonzero(weights)
         part, weights = (self.array, weights) if 2 * len(used) > self.n else (self.array[:, used], weights[used])
-        if m < SINGLE_FROM or self.exact or weights.min(initial=0.0) < 0.0:
+        if m * part.size < SINGLE_FROM or self.exact or weights.min(initial=0.0) < 0.0:
             self.gram[:m, :m] += (part * weights) @ part.T
         else:
             self.gram[:m, :m] += _single_gram(part, weights)

@@ -1,0 +1,100 @@
+"""Row space: problems with an l2 penalty and few rows, solved in as many dimensions as there are rows.
+
+The solution of ``min sum_i s_i l(y_i, x_i.w + b) + alpha ||w||^2 / 2`` is a combination of the rows, and the problem only knows their
+inner products. With ``X X' = U diag(e) U'`` the n x r array ``Z = U diag(sqrt e)`` has the same ones, so
+
+    min_v  sum_i s_i l(y_i, z_i.v + b) + alpha ||v||^2 / 2,        w = X' U diag(1 / sqrt e) v
+
+has the same values and the same dual points. It is solved by whatever is best for such data; the points are mapped back and judged on
+the data as they are. On leukemia (38 rows, 7,129 columns) an epoch of the rotated problem reads 1,444 numbers instead of 270,902.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from saddlery.matrix import Matrix
+from saddlery.point import Point
+from saddlery.problems.linear import CACHES
+from saddlery.solvers.base import Needs, Solver, State
+
+__all__ = ["RowSpace"]
+
+RANK = 1e-13  # eigenvalues below this share of the largest are rounding
+INNER_STEPS = 50  # most steps inside before the point is judged again
+
+
+class _State(State):
+    """The rotated problem, the way back, and the mapped points."""
+
+    def __init__(self, problem: Any):
+        values = problem.matrix.values
+        products = np.asarray((values @ values.T).toarray() if problem.matrix.is_sparse else values @ values.T, dtype=np.float64)
+        sizes, vectors = scipy.linalg.eigh(products, check_finite=False)
+        kept = sizes > RANK * max(float(sizes[-1]), np.finfo(float).tiny)
+        kept[-1] = True
+        roots = np.sqrt(np.maximum(sizes[kept], np.finfo(float).tiny))
+        self.back = vectors[:, kept] / roots
+        self.sub = copy.copy(problem)
+        for name in CACHES:
+            self.sub.__dict__.pop(name, None)
+        self.sub.matrix = Matrix(np.ascontiguousarray(vectors[:, kept] * roots))
+        self.sub.d = self.sub.matrix.shape[1]
+        self.accesses = float(problem.n) * problem.matrix.nnz
+        self.method: Any = None
+        self.inner: Any = None
+        self.gap = self.sub.scale
+        self.mapped: Any = None
+
+
+@dataclass(frozen=True)
+class RowSpace(Solver):
+    """Rotation into the span of the rows, for l2 penalties and more columns than rows; any loss, intercept or not."""
+
+    name = "row_space"
+    paper = "representer theorem; Hastie and Tibshirani 2004, Efficient quadratic regularization for expression arrays"
+    needs = Needs(loss=("value", "conjugate"), strongly_convex=True, rotates=True)
+
+    def init(self, problem: Any, start: Point | None, rng: np.random.Generator) -> _State:
+        from saddlery.solvers.auto import resolve
+
+        state = _State(problem)
+        state.method = resolve(state.sub, "auto")
+        inner = None
+        if start is not None:
+            inner = Point(state.back.T @ problem.margins(start.w), start.b, start.dual)
+        state.inner = state.method.init(state.sub, inner, rng)
+        self._map(problem, state)
+        return state
+
+    def step(self, problem: Any, state: _State) -> None:
+        goal = 0.01 * state.gap
+        for _ in range(INNER_STEPS):
+            state.method.step(state.sub, state.inner)
+            primal, dual = state.sub.evaluate(state.method.point(state.sub, state.inner))
+            state.gap = primal - dual.value
+            state.inner.relative_gap = state.gap / state.sub.scale
+            if state.gap <= goal or state.inner.stalled:
+                break
+        state.stalled = state.inner.stalled
+        self._map(problem, state)
+
+    def _map(self, problem: Any, state: _State) -> None:
+        """The points of the rotated problem in terms of the data."""
+        v, b, dual, *_ = state.method.point(state.sub, state.inner)
+        dual = state.sub.evaluate(state.method.point(state.sub, state.inner))[1].a if dual is None else dual
+        w, Xta = problem.matrix.rmatvec(state.back @ v), problem.matrix.rmatvec(problem.s * dual)
+        state.mapped = Point(w, b, dual, state.sub.margins(v), Xta, fresh=True)
+        state.accesses += 2 * problem.matrix.nnz
+
+    def point(self, problem: Any, state: _State) -> Point:
+        return state.mapped
+
+    def resync(self, problem: Any, state: _State) -> None:
+        state.method.resync(state.sub, state.inner)
+        self._map(problem, state)
