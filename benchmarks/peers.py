@@ -5,6 +5,7 @@ Examples::
     python benchmarks/peers.py --quick --cells '^(a9a|leu):l1log'      a first look
     python benchmarks/peers.py                                         all cells, one thread; goes on where it was interrupted
     python benchmarks/peers.py --threads all                           the same with all cores
+    python benchmarks/peers.py --again                                 time ours and the best settings of the contenders again
     python benchmarks/peers.py --ours                                  measure ours again, keep the peers' times
 """
 
@@ -36,6 +37,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--output", type=Path, default=HERE / "results", metavar="DIR", help="where results and the cache go")
     parser.add_argument("--fresh", action="store_true", help="measure again what was measured before")
     parser.add_argument("--ours", action="store_true", help="measure ours again in cells that are done, keep the peers' times")
+    parser.add_argument("--again", action="store_true", help="in cells that are done, time ours and the contenders again, in one run")
     parser.add_argument("--report", action="store_true", help="only write table, JSON, Markdown and plot of what was measured")
     parser.add_argument("--check", action="store_true", help="check on small problems that every peer minimises what it is said to")
     parser.add_argument("--list", action="store_true", help="list cells and peers")
@@ -75,14 +77,14 @@ def work(options: argparse.Namespace) -> None:
 
     folder = cell_folder(options)
     cells = [cell for cell in CELLS if cell.name in options.worker]
-    budget = Budget(True, fit_seconds=6.0, factor=10.0, least=0.3, reference_seconds=30.0) if options.quick else Budget()
+    budget = Budget(True, fit_seconds=6.0, factor=5.0, least=0.1, reference_seconds=30.0) if options.quick else Budget()
     X, y = datasets.load(cells[0].data, options.data)
     with threadpool_limits(options.threads):
         rivals = all_rivals(options.threads, options.peers)[0]
         for cell in cells:
             target, partial = folder / f"{cell.file}.json", folder / f"{cell.file}.partial"
-            known = json.loads(target.read_text()) if options.ours and target.exists() else None
-            result = measure_cell(Task(cell, X, y), rivals, budget, options.threads, Log(partial), known)
+            known = json.loads(target.read_text()) if (options.ours or options.again) and target.exists() else None
+            result = measure_cell(Task(cell, X, y), rivals, budget, options.threads, Log(partial), known, not options.ours)
             target.write_text(json.dumps(result) + "\n")
             partial.unlink(missing_ok=True)
 
@@ -116,7 +118,7 @@ def _stamp(path: Path) -> int:
 def _watch(options: argparse.Namespace, folder: Path, batch: list[Any]) -> str:
     """Run a worker to its end, or to the end of its patience; says how it ended."""
     passed = ["--data", options.data, "--output", options.output, "--threads", options.threads]
-    passed += ["--quick"] * options.quick + ["--ours"] * options.ours
+    passed += ["--quick"] * options.quick + ["--ours"] * options.ours + ["--again"] * options.again
     passed += ["--peers", ",".join(options.peers)] if options.peers else []
     command = [sys.executable, __file__, *map(str, passed), "--worker", *[cell.name for cell in batch]]
     patience = 120.0 if options.quick else 400.0
@@ -194,7 +196,7 @@ def main() -> None:
             for suffix in (".json", ".partial"):
                 (folder / f"{cell.file}{suffix}").unlink(missing_ok=True)
     if not options.report:
-        supervise(options, [cell for cell in cells if options.ours or not (folder / f"{cell.file}.json").exists()])
+        supervise(options, [cell for cell in cells if options.ours or options.again or not (folder / f"{cell.file}.json").exists()])
     files = [folder / f"{cell.file}.json" for cell in CELLS]
     results = [json.loads(file.read_text()) for file in files if file.exists()]
     print(report.text_table(report.rows(results)))

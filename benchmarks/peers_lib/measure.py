@@ -21,7 +21,7 @@ from .rivals import Rival
 __all__ = ["TARGETS", "Budget", "Log", "measure_cell"]
 
 TARGETS = (1e-3, 1e-4, 1e-6)
-CONTENDER = 4.0  # who needs more than this many times the best time is not timed again
+CONTENDER = 2.0  # who needs more than this many times the best time is not timed again
 SHORT = 0.05  # seconds: below, a run is preceded by an untimed one, so that caches are as warm as for the others
 
 
@@ -79,8 +79,14 @@ def timed(function: Callable[[], Any]) -> tuple[float, float, Any]:
         gc.enable()
 
 
-def measure_cell(task: Task, rivals: list[Rival], budget: Budget, threads: int, log: Log, known: dict | None = None) -> dict:
-    """All times of a cell. With `known`, an earlier result, only ours are measured and the peers' are kept."""
+def measure_cell(
+    task: Task, rivals: list[Rival], budget: Budget, threads: int, log: Log, known: dict | None = None, peers_too: bool = True
+) -> dict:
+    """All times of a cell.
+
+    With `known`, an earlier result, settings are not searched again: ours are timed, and with `peers_too` the fastest settings of
+    the contenders in the same rounds; without, the peers' times are kept.
+    """
     if known is None:
         log.write(event="start", solver="reference", setting=None, time=time.time())
         base = ours.reference(task, budget.accuracy, budget.reference_seconds)
@@ -96,7 +102,7 @@ def measure_cell(task: Task, rivals: list[Rival], budget: Budget, threads: int, 
     for ladder in ladders.values():
         for record in ladder["steps"]:
             record["suboptimality"] = _worst(record.get("values"), best, record.get("suboptimality"))
-    jobs = _jobs(task, mine, {} if known else ladders, rivals, threads, budget)
+    jobs = _jobs(task, mine, ladders if peers_too else {}, rivals, threads, budget)
     times = _rounds(jobs, budget, log)
     return {
         "cell": task.cell.name,
@@ -107,7 +113,7 @@ def measure_cell(task: Task, rivals: list[Rival], budget: Budget, threads: int, 
         "quick": budget.quick,
         "reference": {"values": best.tolist(), "bounds": bound.tolist(), "certified": float(np.max((best - bound) / best))},
         "ours": _ours_times(task, mine, times, best),
-        "peers": ladders if known else {name: _peer_times(name, ladder, times) for name, ladder in ladders.items()},
+        "peers": {name: _peer_times(name, ladder, times) for name, ladder in ladders.items()} if peers_too else ladders,
     }
 
 

@@ -54,7 +54,7 @@ class L2(NamedTuple):
         return 0.5 * u * u / self.alpha
 
     def coordinate_map(self, u):
-        return u / self.alpha
+        return u * (1.0 / self.alpha)  # the reciprocal is taken out of loops
 
     def coordinate_distance(self, w, u):
         return abs(u - self.alpha * w)

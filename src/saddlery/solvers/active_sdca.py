@@ -28,6 +28,9 @@ from saddlery.solvers.sdca import dual_epoch, dual_steps, starting_dual
 __all__ = ["ActiveSDCA", "DualSearch"]
 
 
+FIRST_EPOCHS = 4  # over blocks of more than half the rows
+
+
 @kernel
 def row_gaps(loss, y, s, z, a, out):
     """out_i = l(z_i) + l*(a_i) - z_i a_i; returns sum_i s_i out_i."""
@@ -117,6 +120,8 @@ class DualSearch:
         v, intercept = self.v[columns], self.intercept.copy()
         steps = dual_steps(matrix.row_square_norms, s, self.mu, self.sigma)
         gaps, w, read = np.empty(len(rows)), np.empty(len(columns)), float(matrix.nnz)
+        if 2 * len(rows) > problem.n:  # most of these rows will be settled soon: look again before they have cost much
+            max_epochs = min(max_epochs, FIRST_EPOCHS)
         for epoch in range(1, max_epochs + 1):
             dual_epoch(problem.loss, self.penalty, matrix.rows, y, s, steps, rng.permutation(len(rows)), a, v, intercept)
             read += 2.0 * matrix.nnz
