@@ -1,14 +1,15 @@
 """The one loop: it alone owns time, budgets, certificates, callbacks and interruption.
 
 Certificates are computed when the solver has read about nine times as many entries of X as the check will read, so they take
-about a tenth of the work; what the solver has at hand (``Point.Xw``, ``Point.Xta``) is free. The schedule counts entries and not
-seconds, so that the same seed gives the same trace. The best primal and the best dual point are kept apart: any two of them
+about a tenth of the work, and earlier if the last two let expect that the tolerance is reached; what the solver has at hand
+(``Point.Xw``, ``Point.Xta``) is free. The schedule counts entries and not seconds, so that the same seed gives the same trace. The best primal and the best dual point are kept apart: any two of them
 certify each other. Before a run ends as converged its certificate is computed afresh from the data.
 """
 
 from __future__ import annotations
 
 import copy
+import math
 import time
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
@@ -53,6 +54,26 @@ class _Best:
         self.primal, dual = problem.evaluate(Point(self.w, self.b, self.a, Xta=self.Xta))
         self.dual, self.a, self.Xta = dual.value, dual.a, dual.Xta
         return self.certificate(problem)
+
+
+class _Schedule:
+    """When to certify: after the first two epochs, then when it is cheap, or when the gap should have come down to the tolerance."""
+
+    def __init__(self, tol: float):
+        self.tol, self.work, self.wait = tol, 0.0, math.inf
+        self.last = (0.0, math.inf)
+
+    def is_due(self, epoch: int, work: float, cost: float) -> bool:
+        self.work += work
+        since = self.work - self.last[0]
+        return epoch <= 2 or since >= CHECK_SHARE * cost or since >= max(cost, self.wait)
+
+    def checked(self, gap: float) -> None:
+        """Expect the gap to go on falling by the same factor for the same work."""
+        work, before = self.last
+        self.last, self.wait = (self.work, gap), math.inf
+        if math.isfinite(before) and self.tol < gap < before and self.tol > 0.0:
+            self.wait = (self.work - work) * math.log(gap / self.tol) / math.log(before / gap)
 
 
 class Handover(NamedTuple):
@@ -150,7 +171,7 @@ def _run(
     began = clock()
     best, trace = _Best(), Trace()
     state: Any = None
-    epoch, status, since_check = 0, Status.MAX_EPOCHS, 0.0
+    epoch, status, schedule = 0, Status.MAX_EPOCHS, _Schedule(tol)
 
     def check() -> Status | None:
         """Certify the current point, record it, and say whether to stop."""
@@ -164,6 +185,7 @@ def _run(
             else:
                 method.resync(problem, state)
         state.relative_gap = certificate.relative_gap
+        schedule.checked(certificate.relative_gap)
         values = (certificate.primal, certificate.dual, certificate.gap, certificate.relative_gap)
         passes = state.accesses / max(problem.matrix.nnz, 1)
         nonzeros = problem.nonzeros(best.w)
@@ -192,10 +214,8 @@ def _run(
             before = state.accesses
             method.step(problem, state)
             epoch += 1
-            since_check += max(state.accesses - before, 1.0)
-            last = epoch == max_epochs or state.stalled
-            if last or since_check >= CHECK_SHARE * problem.check_cost(method.point(problem, state)) or epoch == 1:
-                since_check = 0.0
+            work, cost = max(state.accesses - before, 1.0), problem.check_cost(method.point(problem, state))
+            if schedule.is_due(epoch, work, cost) or epoch == max_epochs or state.stalled:
                 stop = check()
                 if stop is None and state.stalled:
                     stop = Status.STALLED

@@ -374,7 +374,7 @@ class ProxNewton(Solver):
         """A rough solution on one row in sixteen: random (strides meet periodic rows), and of a rare class as many as of the other."""
         signs = problem.loss.targets == "signs"
         classes = [np.flatnonzero(problem.y > 0.0), np.flatnonzero(problem.y < 0.0)] if signs else [np.arange(problem.n)]
-        share = problem.n // (16 * len(classes))
+        share = max(problem.n // 16, min(problem.n // 4, 30 * problem.d)) // len(classes)
         parts = [part if len(part) <= share else rng.choice(part, share, replace=False) for part in classes]
         factors = [np.full(len(part), len(whole) / len(part)) for part, whole in zip(parts, classes, strict=True)]
         rows = np.concatenate(parts)
