@@ -15,11 +15,14 @@ import numpy as np
 from saddlery.certificate import Certificate
 from saddlery.errors import InputError
 from saddlery.problems.linear import LinearProblem
+from saddlery.solvers.auto import resolve
 from saddlery.solvers.base import Record, Solution, Solver, Status
 from saddlery.solvers.loop import Handover, solve
 from saddlery.threads import small_products_on_one_thread
 
 __all__ = ["PathResult", "alpha_grid", "path"]
+
+WORTH_COLUMNS = 4  # strengths: from here on a copy of the data by columns pays on wide data (news20, 20 strengths: 280 -> 180 ms)
 
 
 @dataclass
@@ -165,6 +168,10 @@ def path(
 
     listeners = tuple(callbacks)
     _ = problem.scale, problem.constant_gradient  # computed once, and shared by the problems of all strengths
+    if grid.size >= WORTH_COLUMNS and problem.d > problem.n / 4 and problem.penalty.threshold > 0.0:
+        _ = problem.matrix.cols  # most rounds will then read a few columns only
+    if problem.penalty.strong_convexity == 0.0:
+        solver = resolve(problem, solver)  # no rule of the choice asks how strong an l1 penalty is
     with small_products_on_one_thread(problem.matrix.nnz):
         for row, alpha in zip(coefs, grid, strict=True):
             solution = solve(

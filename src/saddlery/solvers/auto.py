@@ -13,7 +13,7 @@ from saddlery.errors import UnsupportedError
 from saddlery.registry import LOSSES, PENALTIES, SOLVERS
 from saddlery.solvers.base import Solver
 
-__all__ = ["available", "choose", "resolve"]
+__all__ = ["Facts", "available", "choose", "holds", "resolve"]
 
 
 @functools.cache
@@ -21,7 +21,7 @@ def _rules() -> list[dict[str, Any]]:
     return json.loads((files("saddlery.solvers") / "auto.json").read_text())["rules"]
 
 
-class _Facts:
+class Facts:
     """Facts of a problem, each computed when a rule asks for it."""
 
     def __init__(self, problem: Any):
@@ -69,13 +69,9 @@ class _Facts:
         top = float(np.max(problem.s * problem.matrix.row_square_norms))
         return top * problem.loss.smoothness / problem.penalty.strong_convexity
 
-    @property
-    def shrinkage(self) -> float:
-        top = self.problem.alpha_max()
-        return self.problem.penalty.alpha / top if top > 0.0 else float("inf")
 
-
-def _holds(condition: Any, fact: Any) -> bool:
+def holds(condition: Any, fact: Any) -> bool:
+    """Whether a fact fulfils a condition: a value, or a range [low, high] with None for open ends."""
     if isinstance(condition, list):
         low, high = condition
         return (low is None or fact >= low) and (high is None or fact <= high)
@@ -84,11 +80,11 @@ def _holds(condition: Any, fact: Any) -> bool:
 
 def choose(problem: Any) -> str:
     """The name of the first solver in the table whose rule holds and that can solve `problem`."""
-    facts = _Facts(problem)
+    facts = Facts(problem)
     for rule in _rules():
-        if all(_holds(condition, getattr(facts, name)) for name, condition in rule["when"].items()):
-            if not _missing(problem, rule["solver"]):
-                return rule["solver"]
+        conditions = rule["when"].items()
+        if all(holds(condition, getattr(facts, name)) for name, condition in conditions) and not _missing(problem, rule["solver"]):
+            return rule["solver"]
     able = _able(problem)
     if able:
         return able[0]

@@ -139,6 +139,7 @@ class Needs:
     smooth: bool = False
     kinks: bool = False
     rotates: bool = False
+    most_rows: int | None = None
     strongly_convex: bool = False
     no_intercept: bool = False
     signs: bool = False
@@ -152,6 +153,8 @@ class Needs:
             phrases.append(f"a smooth loss (the {LOSSES.name_of(loss)} loss is not)")
         if self.kinks and getattr(loss, "curvature_is_smooth", False):
             phrases.append(f"a loss with kinks in its slope (the {LOSSES.name_of(loss)} loss has none)")
+        if self.most_rows is not None and problem.n > self.most_rows:
+            phrases.append(f"at most {self.most_rows:,} rows (these data have {problem.n:,})")
         if self.rotates and not getattr(penalty, "is_round", False):
             phrases.append(f"a penalty that depends on the length of w alone (l2; {PENALTIES.name_of(penalty)} does not)")
         if self.strongly_convex and penalty.strong_convexity == 0.0:

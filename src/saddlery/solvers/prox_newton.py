@@ -433,12 +433,13 @@ class ProxNewton(Solver):
         tall = problem.d <= problem.n / 4
         early = state.relative_gap > EARLY and not tall and not state.followed
         steps = 1 if early or block.entries > problem.matrix.nnz / 6 else self.newton_steps
+        enough = 1e-3 if state.followed else 0.1
         first_violation, model, taken = 0.0, None, 0
         for k in range(steps):
             gradient = state.Xta if k == 0 and self._is_gradient(problem, state, block) else block.transposed(state.r)
             violation = self._violation(problem, state, block.W, gradient)
             first_violation = violation if k == 0 else first_violation
-            if violation <= (1e-3 if state.followed else 0.1) * first_violation and k > 0 or violation == 0.0:
+            if violation == 0.0 or (k > 0 and violation <= enough * first_violation):
                 break
             model = self._newton_step(problem, state, block, gradient, violation)
             if model is None:
