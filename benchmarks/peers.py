@@ -37,7 +37,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--output", type=Path, default=HERE / "results", metavar="DIR", help="where results and the cache go")
     parser.add_argument("--fresh", action="store_true", help="measure again what was measured before")
     parser.add_argument("--ours", action="store_true", help="measure ours again in cells that are done, keep the peers' times")
-    parser.add_argument("--again", action="store_true", help="in cells that are done, time ours and the contenders again, in one run")
+    parser.add_argument(
+        "--again", action="store_true", help="in cells that are done, time ours and the contenders again, in one run"
+    )
     parser.add_argument("--report", action="store_true", help="only write table, JSON, Markdown and plot of what was measured")
     parser.add_argument("--check", action="store_true", help="check on small problems that every peer minimises what it is said to")
     parser.add_argument("--list", action="store_true", help="list cells and peers")

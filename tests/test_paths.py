@@ -129,3 +129,22 @@ def test_no_signal_no_grid():
 def test_the_function_is_not_hidden_by_a_module():
     assert callable(sd.path)
     assert "saddlery.path" not in sys.modules
+
+
+@pytest.mark.parametrize("kind", ["tall", "wide"])
+@pytest.mark.parametrize("loss", ["logistic", "squared"])
+def test_what_is_handed_on_does_not_change_the_solutions(kind, loss):
+    """States follow along the path; each solution is that of a solve on its own, within the certified gaps."""
+    rng = np.random.default_rng(1)
+    n, d = (300, 20) if kind == "tall" else (40, 200)
+    X = rng.standard_normal((n, d))
+    y = np.where(X[:, 0] - X[:, 1] + rng.standard_normal(n) > 0.0, 1.0, -1.0)
+    problem = sd.LinearProblem(X, y, loss=loss, penalty=sd.penalties.L1(1.0))
+    result = sd.path(problem, n_alphas=8, alpha_min_ratio=0.01, tol=1e-8)
+    assert all(status is sd.Status.CONVERGED for status in result.statuses)
+    for alpha, solution in zip(result.alphas, result.solutions, strict=True):
+        alone = problem.with_penalty(sd.penalties.L1(float(alpha)))
+        value = sd.solve(alone, tol=1e-8).certificate.primal
+        assert solution.certificate.primal == pytest.approx(value, abs=2e-8 * problem.scale)
+        again = sd.certify(alone, solution.w, solution.dual)
+        assert again.gap <= solution.certificate.gap + 1e-13

@@ -50,6 +50,14 @@ def test_refused_before_compiling_with_names_that_can():
         ("sdca", "logistic", L2(0.1), True, "a problem without intercept"),
         ("prox_newton", "hinge", L2(0.1), False, "a smooth loss \\(the hinge loss is not\\)"),
         ("sdca", "logistic", ElasticNet(0.1, 1.0), False, "a strongly convex penalty"),
+        (
+            "row_space",
+            "hinge",
+            ElasticNet(0.1, 0.5),
+            True,
+            "a penalty that depends on the length of w alone \\(l2; elasticnet does not\\)",
+        ),
+        ("augmented_newton", "logistic", L1(0.1), True, "a loss with kinks in its slope \\(the logistic loss has none\\)"),
         ("spdc", "hinge", L1(0.1), True, "a smooth loss .* and a strongly convex penalty .* and a problem without intercept"),
     ],
 )
@@ -138,6 +146,12 @@ def test_a_missing_verb_is_named_before_compiling():
 
 def test_auto_passes_over_solvers_that_cannot():
     """Where the table prefers a dual method, a loss without dual prox goes to the next that can."""
-    penalty = ElasticNet(2.0, 0.01)
+    penalty = L2(20.0)
     assert choose(sd.LinearProblem(X, Y, sd.losses.Squared(), penalty)) == "sdca"
     assert sd.solve(sd.LinearProblem(X, Y, Partial(), penalty)).status is sd.Status.CONVERGED
+
+
+def test_row_space_refuses_many_rows():
+    tall = sd.LinearProblem(np.ones((5_001, 1)), np.resize([1.0, -1.0], 5_001), "hinge", L2(0.1))
+    with pytest.raises(UnsupportedError, match="at most 5,000 rows \\(these data have 5,001\\)"):
+        sd.solve(tall, "row_space")

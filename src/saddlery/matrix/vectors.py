@@ -66,7 +66,8 @@ class DenseVectors(NamedTuple):
         start = np.uint64(i) * np.uint64(self.length)
         total = 0.0
         for j in range(self.length):
-            total += weights[j] * float(self.values[start + np.uint64(j)]) ** 2
+            value = 1.0 * self.values[start + np.uint64(j)]
+            total += weights[j] * value * value
         return total
 
 
@@ -109,7 +110,8 @@ class SparseVectors(NamedTuple):
     def weighted_square(self, i, weights):
         total = 0.0
         for p in range(self.starts[np.uint64(i)], self.starts[np.uint64(i + 1)]):
-            total += weights[np.uint64(self.indices[np.uint64(p)])] * float(self.values[np.uint64(p)]) ** 2
+            value = 1.0 * self.values[np.uint64(p)]
+            total += weights[np.uint64(self.indices[np.uint64(p)])] * value * value
         return total
 
 
@@ -149,7 +151,8 @@ def square_norms(vectors, out):
     for i in range(out.shape[0]):
         total = 0.0
         for p in range(vectors.first(i), vectors.last(i)):
-            total += float(vectors.entry(p)) ** 2
+            value = 1.0 * vectors.entry(p)  # float() would leave single precision as it is
+            total += value * value
         out[i] = total
 
 

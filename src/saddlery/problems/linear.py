@@ -22,7 +22,17 @@ from saddlery.registry import LOSSES
 __all__ = ["DualPoint", "LinearProblem"]
 
 EPS = float(np.finfo(float).eps)
-CACHES = ("constant", "scale", "constant_dual", "constant_gradient", "_constant_slopes", "_class_products", "_dual_room", "column_norms")
+CACHES = (
+    "constant",
+    "scale",
+    "constant_dual",
+    "constant_gradient",
+    "_constant_slopes",
+    "_class_products",
+    "_dual_room",
+    "_dual_at_zero",
+    "column_norms",
+)
 SHARED_PRODUCTS = 20_000_000  # numbers: above, the products of all classes would take more memory than they are worth
 
 
@@ -392,11 +402,12 @@ class LinearProblem:
             candidates = [self.penalty.dual_scale(Xta) if ray is None else ray * self.penalty.dual_scale(ray * Xta)]
         else:
             top, threshold = largest(self.penalty, Xta), self.penalty.threshold
-            inner = threshold / top if 0.0 < threshold < top else 1.0
-            candidates = [1.0] if inner == 1.0 else [1.0, inner]
+            candidates = [1.0, threshold / top] if 0.0 < threshold < top else [1.0]
         values = [self.dual(a, Xta, t) for t in candidates]
+        if values[0] < self._dual_at_zero and len(candidates) == 1:
+            candidates, values = [1.0, 0.0], [values[0], self._dual_at_zero]
         if len(candidates) == 2 and values[1] > values[0]:  # far from the optimum: somewhere between them
-            candidates.append(0.5 * (1.0 + inner))
+            candidates.append(0.5 * (candidates[0] + candidates[1]))
             values.append(self.dual(a, Xta, candidates[2]))
             peak = _parabola_peak(candidates, values)
             if peak is not None:
@@ -404,8 +415,12 @@ class LinearProblem:
                 values.append(self.dual(a, Xta, peak))
         best = values.index(max(values))
         if not math.isfinite(values[best]):
-            return 0.0, self.dual(np.zeros(self.n), np.zeros(self.d))
+            return 0.0, self._dual_at_zero
         return candidates[best], values[best]
+
+    @cached_property
+    def _dual_at_zero(self) -> float:
+        return self.dual(np.zeros(self.n), np.zeros(self.d))
 
     def _quadratic_peak(self, a: np.ndarray) -> float | None:
         """The t that maximises ``-sum_i s_i l*(t a_i)`` where l* is ``y a + c a^2 / 2`` on a cone, else None."""

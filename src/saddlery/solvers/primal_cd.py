@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from saddlery.matrix.vectors import weighted_square_norms
 from saddlery.parts import kernel
 from saddlery.point import Point
 from saddlery.problems.linear import best_intercept
 from saddlery.solvers.base import Needs, Solver, State
-from saddlery.matrix.vectors import weighted_square_norms
 
 __all__ = ["PrimalCD"]
 

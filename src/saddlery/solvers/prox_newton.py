@@ -230,13 +230,16 @@ def solve_small_model(penalty, gram, u, q, free, l1, l2, tol, epochs, rounds, fa
 
 
 @kernel(fast_sums=True)
-def residual_sweep(penalty, cols, h, total, curvatures, u, t, free, only_nonzero):
-    """One sweep over the columns: u_j = prox(u_j - x^j.t / c_j, 1 / c_j), then t += move h x^j. Returns the largest |move| c_j."""
+def residual_sweep(penalty, cols, h, total, curvatures, correction, u, t, free, only_nonzero):
+    """One sweep over the columns: u_j = prox(u_j - x^j.t / c_j, 1 / c_j), then t += move h x^j. Returns the largest |move| c_j.
+
+    The correction is added to the products x^j.t, for columns that are rounded.
+    """
     largest = 0.0
     for j in range(curvatures.shape[0]):
         if curvatures[j] <= 0.0 or (only_nonzero and u[j] == 0.0):
             continue
-        gradient = cols.dot(j, t)
+        gradient = cols.dot(j, t) + correction[j]
         trial = penalty.coordinate_prox(u[j] - gradient / curvatures[j], 1.0 / curvatures[j])
         move = trial - u[j]
         if move != 0.0:
@@ -256,12 +259,12 @@ def residual_sweep(penalty, cols, h, total, curvatures, u, t, free, only_nonzero
 
 
 @kernel
-def residual_cycle(penalty, cols, h, total, curvatures, u, t, free, most, goal):
+def residual_cycle(penalty, cols, h, total, curvatures, correction, u, t, free, most, goal):
     """One sweep over all columns and up to `most` - 1 over the non-zeros; largest moves of the first and the last, and their number."""
-    first = residual_sweep(penalty, cols, h, total, curvatures, u, t, free, False)
+    first = residual_sweep(penalty, cols, h, total, curvatures, correction, u, t, free, False)
     last, count = first, 1
     while count < most and last > goal:
-        last = residual_sweep(penalty, cols, h, total, curvatures, u, t, free, True)
+        last = residual_sweep(penalty, cols, h, total, curvatures, correction, u, t, free, True)
         count += 1
     return first, last, count
 
@@ -515,7 +518,7 @@ class ProxNewton(Solver):
             u = self._solve_gram(problem, state, block, origin, gradient, h, violation)
             h = block.weights
         else:
-            u = self._solve_residual(problem, state, block, origin, h, violation)
+            u = self._solve_residual(problem, state, block, origin, gradient, h, violation)
         move = u - origin
         shift = float(move[-1]) if free else 0.0
         along = block.product(move[: block.m])
@@ -573,7 +576,7 @@ class ProxNewton(Solver):
         move_on_face(problem.penalty, gram, u, q, free, face, -move, l1)
 
     def _solve_residual(
-        self, problem: Any, state: _State, block: WorkingBlock, origin: Any, h: Any, violation: float
+        self, problem: Any, state: _State, block: WorkingBlock, origin: Any, gradient: Any, h: Any, violation: float
     ) -> np.ndarray:
         """Coordinate descent on the columns of W in cycles: one sweep over all, a few over the non-zeros only, then conjugate
         gradients on these if many more sweeps would be needed (news20 at 0.001: 2.9 -> 0.19 s).
@@ -584,22 +587,24 @@ class ProxNewton(Solver):
         u, t = origin.copy(), state.r.copy()
         curvatures = np.empty(m)
         weighted_square_norms(block.cols, h, curvatures)
+        correction = block.gradient_correction(gradient, state.r)
         total = float(h.sum())
         # Conjugate gradients are run from here, at a cost of some microseconds a product that small blocks feel.
         overhead = 1.0 + 50_000.0 / block.entries
         sweeps = 0
         while sweeps < most * overhead:
-            first, last, count = residual_cycle(problem.penalty, block.cols, h, total, curvatures, u, t, free, cycle, goal)
+            model = (block.cols, h, total, curvatures, correction)
+            first, last, count = residual_cycle(problem.penalty, *model, u, t, free, cycle, goal)
             sweeps += count
             state.accesses += 2 * count * block.entries
             state.swept += 2.5 * count * block.entries
             if first <= goal:
                 break
             if last > goal and _sweeps_to_go(first, last, goal, cycle - 1) > overhead * (WORTH if late else 4 * WORTH):
-                self._face_gradients(problem, state, block, u, t, h, curvatures)
+                self._face_gradients(problem, state, block, u, t, h, (curvatures, correction))
         return u
 
-    def _face_gradients(self, problem: Any, state: _State, block: WorkingBlock, u: Any, t: Any, h: Any, curvatures: Any) -> None:
+    def _face_gradients(self, problem: Any, state: _State, block: WorkingBlock, u: Any, t: Any, h: Any, parts: Any) -> None:
         """Conjugate gradients for the model on the signed support of u, preconditioned by its diagonal; u and t follow.
 
         Weights that would change sign become zero; if that raises the model, the step ends at the first of them instead.
@@ -610,7 +615,9 @@ class ProxNewton(Solver):
             return
         l1, l2, values = penalty.threshold, penalty.strong_convexity, u[face]
         gradient = np.empty(len(face))
+        curvatures, correction = parts
         dots_of(block.cols, face, t, gradient)
+        gradient += correction[face]
         gradient += l1 * np.sign(values) + l2 * values
         diagonal = curvatures[face] + l2
         move, residual = np.zeros(len(face)), -gradient
@@ -640,7 +647,13 @@ class ProxNewton(Solver):
             along = np.zeros(problem.n)
             combine_of(block.cols, face, move, along)
             bent = h * along
-            change = float(t @ along) + 0.5 * float(along @ bent) + penalty.value(values + move) - penalty.value(values)
+            change = (
+                float(t @ along)
+                + float(correction[face] @ move)
+                + 0.5 * float(along @ bent)
+                + penalty.value(values + move)
+                - penalty.value(values)
+            )
             if change <= 0.0 or not crossing.any():
                 break
             share = np.min(-values[crossing] / full[crossing])

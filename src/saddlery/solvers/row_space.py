@@ -58,7 +58,9 @@ class RowSpace(Solver):
 
     name = "row_space"
     paper = "representer theorem; Hastie and Tibshirani 2004, Efficient quadratic regularization for expression arrays"
-    needs = Needs(loss=("value", "conjugate"), strongly_convex=True, rotates=True, most_rows=5_000)
+    needs = Needs(
+        loss=("value", "conjugate"), penalty=("coordinate_conjugate",), strongly_convex=True, rotates=True, most_rows=5_000
+    )
 
     def init(self, problem: Any, start: Point | None, rng: np.random.Generator) -> _State:
         from saddlery.solvers.auto import resolve

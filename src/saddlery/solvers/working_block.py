@@ -49,7 +49,8 @@ def add_diagonal(rows, h, out):
     """out_j += sum_i h_i x_ij^2, from rows."""
     for i in range(h.shape[0]):
         for p in range(rows.first(i), rows.last(i)):
-            out[rows.position(i, p)] += h[i] * float(rows.entry(p)) ** 2
+            value = 1.0 * rows.entry(p)
+            out[rows.position(i, p)] += h[i] * value * value
 
 
 @kernel
@@ -193,11 +194,19 @@ class WorkingBlock:
             self.cols = _sparse_cols(matrix, W, self.entries)
         else:
             self.array = _dense_columns(matrix, W)
-            # Sweeps are as fast as memory is. The model may be rounded, since its gradient is not.
+            # Sweeps are as fast as memory is. The model may be rounded; who sweeps must correct its gradient.
             self.cols = dense_stack(np.ascontiguousarray(self.array, dtype=np.float32))
         self.gram = np.zeros((0, 0))
         self.weights = np.zeros(self.n)
         self.sampled = False
+
+    def gradient_correction(self, gradient: np.ndarray, r: np.ndarray) -> np.ndarray:
+        """What the products of rounded columns with r lack: gradient - cols' r, zero where columns are not rounded."""
+        out = np.zeros(self.m)
+        if self.array is not None and self.cols is not None:
+            dots(self.cols, r, out)
+            out = gradient - out
+        return out
 
     def product(self, u: np.ndarray) -> np.ndarray:
         """X_W u."""

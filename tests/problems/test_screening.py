@@ -1,0 +1,71 @@
+"""Screened products: exact where they can matter, bounds elsewhere, and certificates that stay proofs."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import saddlery as sd
+from saddlery.problems.screening import ScreenedProducts
+
+MATRICES = ("dense", "csr")
+
+
+def make(kind, seed=0, n=30, d=60, weights=False, **options):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d)) * (rng.random((n, d)) < 0.3) * rng.exponential(1.0, d)
+    y = np.where(rng.random(n) < 0.5, 1.0, -1.0)
+    y[:2] = 1.0, -1.0
+    s = rng.random(n) + 0.1 if weights else None
+    problem = sd.LinearProblem(sp.csr_array(X) if kind == "csr" else X, y, penalty=sd.penalties.L1(1.0), sample_weight=s, **options)
+    _ = problem.matrix.cols
+    return problem.with_penalty(sd.penalties.L1(0.2 * problem.alpha_max()))
+
+
+@pytest.mark.parametrize("kind", MATRICES)
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 1000), step=st.floats(1e-4, 0.3), weights=st.booleans())
+def test_exact_above_the_level_and_a_bound_below(kind, seed, step, weights):
+    problem = make(kind, seed, weights=weights)
+    products, rng = ScreenedProducts(problem), np.random.default_rng(seed)
+    a = problem.constant_dual
+    products.product(problem, a, problem.s * a, problem.penalty.threshold)
+    assert products.complete
+    for _ in range(3):
+        a = a + step * rng.standard_normal(problem.n)
+        true = problem.matrix.rmatvec(problem.s * a)
+        level = problem.penalty.threshold
+        got = products.product(problem, a, problem.s * a, level)
+        assert (np.abs(true) <= np.abs(got) + 1e-12).all()
+        above = np.abs(got) > level
+        np.testing.assert_allclose(got[above], true[above], rtol=1e-12)
+        assert not (np.abs(true[~above]) > level).any()
+
+
+@pytest.mark.parametrize("kind", MATRICES)
+def test_it_spares_columns(kind):
+    problem = make(kind)
+    products, a = ScreenedProducts(problem), problem.constant_dual
+    products.product(problem, a, problem.s * a, problem.penalty.threshold)
+    before = products.accesses
+    products.product(problem, 0.999 * a, 0.999 * problem.s * a, 0.9 * problem.alpha_max())
+    assert not products.complete
+    assert products.accesses - before < 0.3 * problem.matrix.nnz
+
+
+@pytest.mark.parametrize("kind", MATRICES)
+@pytest.mark.parametrize("loss", ["logistic", "squared", "squared_hinge", "huber"])
+def test_certificates_are_those_of_full_products(kind, loss):
+    """Solved with columns at hand, so with screening; certified by a problem that never screens."""
+    problem = make(kind, loss=loss)
+    solution = sd.solve(problem, "prox_newton", tol=1e-8)
+    full = sd.certify(problem, solution.w, solution.dual)
+    assert solution.status is sd.Status.CONVERGED
+    assert full.dual >= solution.certificate.dual - 1e-13
+    assert full.primal == pytest.approx(solution.certificate.primal, rel=1e-13)
+
+
+def test_never_with_an_intercept_or_without_a_threshold():
+    assert not ScreenedProducts(make("csr", fit_intercept=True)).usable
+    assert not ScreenedProducts(make("csr").with_penalty(sd.penalties.L2(1.0))).usable
