@@ -226,7 +226,7 @@ def verb(name: str, arguments: str, inline: Literal["never", "always"] = "never"
     )
     exec(source, {"pick": _implementation}, scope)  # the names of the arguments are part of the protocol
     # Verbs are pasted by LLVM wherever they are called: a loop with a call in it is not turned into vector code.
-    overload_method(_Part, name, inline=inline, jit_options={"forceinline": True})(scope[name])
+    overload_method(_Part, name, inline=inline, jit_options={"forceinline": True})(scope[name])  # type: ignore[call-arg]
 
 
 def _implementation(part_type: _Part, name: str) -> Callable[..., Any] | None:
@@ -275,7 +275,7 @@ def kernel(function: Callable[..., Any] | None = None, *, fast_sums: bool = Fals
     if function is None:
         return functools.partial(kernel, fast_sums=fast_sums, inline=inline)
     fastmath = {"reassoc", "contract", "nsz", "arcp"} if fast_sums else {"contract"}
-    options = {"forceinline": True} if inline else {}
+    options: dict[str, Any] = {"forceinline": True} if inline else {}
     compiled = numba.njit(cache=_cache_is_writable(), nogil=True, error_model="numpy", fastmath=fastmath, **options)(function)
     _KERNELS.append(compiled)
     return compiled

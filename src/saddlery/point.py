@@ -19,7 +19,8 @@ class Point(NamedTuple):
     dual : array or None
         Dual point `a`, feasible or not; None stands for the slopes of the loss at (w, b).
     Xw, Xta : array or None
-        The products X w (without b) and X'(s a), if they are known.
+        The products X w (without b) and X'(s a), if they are known. Entries of Xta that cannot matter, being below the threshold of
+        the penalty, may be bounds of the absolute value instead.
     loss : float or None
         The loss of (w, b) without the penalty, if it is known.
     fresh : bool

@@ -136,4 +136,4 @@ def test_without_the_compiler(loss, run_script):
     assert len(on) > 8
     assert on.keys() == off.keys()
     for key, values in on.items():
-        np.testing.assert_allclose(off[key], values, rtol=1e-12, atol=1e-12, err_msg=key)
+        np.testing.assert_allclose(off[key], values, rtol=1e-10, atol=1e-10, err_msg=key)  # models are solved to 1e-12

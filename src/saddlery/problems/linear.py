@@ -404,7 +404,7 @@ class LinearProblem:
             top, threshold = largest(self.penalty, Xta), self.penalty.threshold
             candidates = [1.0, threshold / top] if 0.0 < threshold < top else [1.0]
         values = [self.dual(a, Xta, t) for t in candidates]
-        if values[0] < self._dual_at_zero and len(candidates) == 1:
+        if max(values) < self._dual_at_zero:
             candidates, values = [1.0, 0.0], [values[0], self._dual_at_zero]
         if len(candidates) == 2 and values[1] > values[0]:  # far from the optimum: somewhere between them
             candidates.append(0.5 * (candidates[0] + candidates[1]))

@@ -4,9 +4,9 @@ Along a run the dual point moves little, and a product once computed bounds the 
 
     |x^j.(s a)|  <=  min(|x^j.(s a0)| + ||x^j|| ||a - a0||,  ||x^j|| ||a||)          norms weighted by s
 
-Columns whose bound stays below the threshold of the penalty can neither enter the model nor break feasibility of a, so they need not
-be read. Of news20 a path reads 1 to 40 % of the entries a round, and the certificates stay proofs: where the product is not exact,
-its bound stands in its place.
+Columns whose bound stays below the threshold of the penalty can neither enter the model nor break feasibility of a, so they need
+not be read. Of news20 a path reads 1 to 40 % of the entries a round, and the certificates stay proofs: where the product is not
+exact, its bound stands in its place.
 """
 
 from __future__ import annotations

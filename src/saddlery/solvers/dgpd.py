@@ -44,9 +44,10 @@ def greedy_column(penalty, u, w):
     for k in range(w.shape[0]):
         trial = penalty.coordinate_map(-u[k])
         change = u[k] * (trial - w[k]) + penalty.coordinate_value(trial) - penalty.coordinate_value(w[k])
-        total += change
-        if change < best:
-            best, column, weight = change, k, trial
+        if change < -1e-14 * abs(u[k]) * (abs(trial) + abs(w[k])):  # more than rounding: else the shares below are noise
+            total += change
+            if change < best:
+                best, column, weight = change, k, trial
     return column, weight, (best / total if best < 0.0 else 1.0)
 
 

@@ -2,8 +2,9 @@
 
 Certificates are computed when the solver has read about nine times as many entries of X as the check will read, so they take
 about a tenth of the work, and earlier if the last two let expect that the tolerance is reached; what the solver has at hand
-(``Point.Xw``, ``Point.Xta``) is free. The schedule counts entries and not seconds, so that the same seed gives the same trace. The best primal and the best dual point are kept apart: any two of them
-certify each other. Before a run ends as converged its certificate is computed afresh from the data.
+(``Point.Xw``, ``Point.Xta``) is free. The schedule counts entries and not seconds, so that the same seed gives the same trace. The
+best primal and the best dual point are kept apart: any two of them certify each other. Before a run ends as converged its
+certificate is computed afresh from the data.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class _Best:
 
 
 class _Schedule:
-    """When to certify: after the first two epochs, then when it is cheap, or when the gap should have come down to the tolerance."""
+    """When to certify: after the first two epochs, then when it is cheap, or when the gap should have come down to `tol`."""
 
     def __init__(self, tol: float):
         self.tol, self.work, self.wait = tol, 0.0, math.inf

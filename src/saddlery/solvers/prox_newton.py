@@ -260,7 +260,7 @@ def residual_sweep(penalty, cols, h, total, curvatures, correction, u, t, free, 
 
 @kernel
 def residual_cycle(penalty, cols, h, total, curvatures, correction, u, t, free, most, goal):
-    """One sweep over all columns and up to `most` - 1 over the non-zeros; largest moves of the first and the last, and their number."""
+    """One sweep over all columns, up to `most` - 1 over the non-zeros; largest moves of the first and the last, their number."""
     first = residual_sweep(penalty, cols, h, total, curvatures, correction, u, t, free, False)
     last, count = first, 1
     while count < most and last > goal:
@@ -321,7 +321,7 @@ class ProxNewton(Solver):
     newton_steps : int
         Most Newton steps on one working set.
     sample_start : bool
-        Start tall sparse problems (n >= 10,000 and n >= 128 d) from a rough solution on one row in sixteen.
+        Start tall problems (n >= 10,000 and n >= 128 d) from a rough solution on a sixteenth of the rows, or 30 for each column.
     """
 
     newton_steps: int = 3
@@ -374,7 +374,7 @@ class ProxNewton(Solver):
         state.floor = 1e-9 if getattr(problem.loss, "curvature_is_smooth", False) else 1e-3
 
     def _sampled(self, problem: Any, rng: np.random.Generator) -> tuple[np.ndarray, float]:
-        """A rough solution on one row in sixteen: random (strides meet periodic rows), and of a rare class as many as of the other."""
+        """A rough solution on a part of the rows: random (strides meet periodic rows), of a rare class as many as of the other."""
         signs = problem.loss.targets == "signs"
         classes = [np.flatnonzero(problem.y > 0.0), np.flatnonzero(problem.y < 0.0)] if signs else [np.arange(problem.n)]
         share = max(problem.n // 16, min(problem.n // 4, 30 * problem.d)) // len(classes)
@@ -545,7 +545,7 @@ class ProxNewton(Solver):
         state.accesses += block.entries
         q = np.append(gradient, state.r.sum()) if free else gradient.copy()
         rough = rough or (state.relative_gap > EARLY and problem.d > problem.n / 4 and block.m > LARGE)
-        u, tol = origin.copy(), (1e-6 if block.exact else 0.03 if rough else 1e-3) * violation
+        u, tol = origin.copy(), (1e-12 if block.exact else 0.03 if rough else 1e-3) * violation
         epochs = max(10, 3000 // len(u))  # a small model is cheaper to sweep than to factorise
         rounds = min(100, max(5, 20_000_000 // len(u) ** 2))  # a large model is not worth solving to the last digit
         l1, l2 = problem.penalty.threshold, problem.penalty.strong_convexity

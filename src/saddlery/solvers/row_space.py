@@ -1,12 +1,12 @@
 """Row space: problems with an l2 penalty and few rows, solved in as many dimensions as there are rows.
 
-The solution of ``min sum_i s_i l(y_i, x_i.w + b) + alpha ||w||^2 / 2`` is a combination of the rows, and the problem only knows their
-inner products. With ``X X' = U diag(e) U'`` the n x r array ``Z = U diag(sqrt e)`` has the same ones, so
+The solution of ``min sum_i s_i l(y_i, x_i.w + b) + alpha ||w||^2 / 2`` is a combination of the rows, and the problem only knows
+their inner products. With ``X X' = U diag(e) U'`` the n x r array ``Z = U diag(sqrt e)`` has the same ones, so
 
     min_v  sum_i s_i l(y_i, z_i.v + b) + alpha ||v||^2 / 2,        w = X' U diag(1 / sqrt e) v
 
-has the same values and the same dual points. It is solved by whatever is best for such data; the points are mapped back and judged on
-the data as they are. On leukemia (38 rows, 7,129 columns) an epoch of the rotated problem reads 1,444 numbers instead of 270,902.
+has the same values and the same dual points. It is solved by whatever is best for such data; the points are mapped back and judged
+on the data as they are. On leukemia (38 rows, 7,129 columns) an epoch of the rotated problem reads 1,444 numbers, not 270,902.
 """
 
 from __future__ import annotations

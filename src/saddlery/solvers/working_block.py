@@ -65,8 +65,8 @@ def mirror(rows, gram, size):
 def filter_rows(rows, place, values, indices, starts):
     """The rows restricted to the columns j with place[j] >= 0, which get the number place[j].
 
-    Every entry is written, and the next written over it if it was not wanted: no branch to be guessed (w8a: 1.3 -> 0.5 ms). So there
-    must be room for one entry more.
+    Every entry is written, and the next written over it if it was not wanted: no branch to be guessed (w8a: 1.3 -> 0.5 ms). So
+    there must be room for one entry more.
     """
     count = 0
     for i in range(starts.shape[0] - 1):
@@ -179,7 +179,7 @@ class WorkingBlock:
         matrix = problem.matrix
         self.W, self.m, self.n, self.gram_form = W, len(W), problem.n, gram_form
         self.intercept = int(problem.fit_intercept)
-        self.exact = exact
+        self.exact, self.s = exact, problem.s
         self.entries = int(matrix.col_counts[W].sum()) if self.m < problem.d else matrix.nnz
         self.array: Any = None  # shape (m, n), in either order
         self.rows: Any = None
@@ -239,11 +239,11 @@ class WorkingBlock:
 
         With `rows`, a mask of a part of the rows, from these only (their weights raised, the diagonal exact): a rough model for
         steps that will be replaced anyway. Otherwise from all rows, and exactly if `strictly`; if not, rows are left alone whose
-        weight moved by less than a tenth of itself, or of the mean weight, since they were last added: about half of them.
+        weight moved by less than a tenth of itself, or of that of a row of mean curvature, since they were last added: about half.
         """
         if rows is not None:
             self._reset()
-            self._add(np.where(rows, h * (len(h) / max(np.count_nonzero(rows), 1)), 0.0))
+            self._add(np.where(rows, h * (len(h) / max(int(np.count_nonzero(rows)), 1)), 0.0))
             self._set_diagonal(h)
             self.weights, self.sampled = h, True
         elif self.gram.shape[0] == 0 or self.sampled:
@@ -253,7 +253,7 @@ class WorkingBlock:
         else:
             change = h - self.weights
             if not strictly:
-                change[np.abs(change) <= LOOSE * np.maximum(self.weights, h.mean())] = 0.0
+                change[np.abs(change) <= LOOSE * np.maximum(self.weights, self.s * h.sum())] = 0.0
             moved = np.count_nonzero(change)
             if moved == 0:
                 return
