@@ -14,6 +14,7 @@ import numpy as np
 
 from saddlery.certificate import Certificate
 from saddlery.errors import InputError
+from saddlery.matrix import ROOM
 from saddlery.problems.linear import LinearProblem
 from saddlery.solvers.auto import resolve
 from saddlery.solvers.base import Record, Solution, Solver, Status
@@ -168,7 +169,8 @@ def path(
 
     listeners = tuple(callbacks)
     _ = problem.scale, problem.constant_gradient  # computed once, and shared by the problems of all strengths
-    if grid.size >= WORTH_COLUMNS and problem.d > problem.n / 4 and problem.penalty.threshold > 0.0:
+    wide = problem.d > problem.n / 4 and problem.matrix.nnz <= ROOM
+    if wide and grid.size >= WORTH_COLUMNS and problem.penalty.threshold > 0.0:
         _ = problem.matrix.cols  # most rounds will then read a few columns only
     if problem.penalty.strong_convexity == 0.0:
         solver = resolve(problem, solver)  # no rule of the choice asks how strong an l1 penalty is

@@ -17,6 +17,7 @@ from threadpoolctl import ThreadpoolController
 __all__ = ["small_products_on_one_thread"]
 
 SMALL = 2_000_000  # entries of X
+TINY = 9_000  # entries: products of fewer never leave one thread, and to say so takes longer than a product
 _lock = threading.Lock()
 _users: list[Any] = []  # the limiter, once for each solve that wants it
 
@@ -31,7 +32,7 @@ def _controller() -> ThreadpoolController:
 @contextmanager
 def small_products_on_one_thread(entries: int) -> Iterator[None]:
     """Limit BLAS to one thread inside the block if the data hold few entries."""
-    if entries > SMALL:
+    if not TINY < entries <= SMALL:
         yield
         return
     with _lock:

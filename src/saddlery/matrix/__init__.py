@@ -11,9 +11,10 @@ import scipy.sparse as sp
 from saddlery.errors import InputError
 from saddlery.matrix.vectors import DenseVectors, SparseVectors, combine, dots, square_norms
 
-__all__ = ["Matrix", "SparseVectors", "as_matrix", "dense_stack", "sparse_stack"]
+__all__ = ["ROOM", "Matrix", "SparseVectors", "as_matrix", "dense_stack", "sparse_stack"]
 
 SHORT = 24  # entries: loops over shorter rows spend their time on beginning and ending
+ROOM = 30_000_000  # entries: larger data are not copied for the sake of speed alone
 Vectors = DenseVectors | SparseVectors
 
 
@@ -107,7 +108,7 @@ class Matrix:
     def by_columns(self) -> bool:
         """Whether products go over columns: rows are short, columns are not (w8a, X'a: 0.97 -> 0.38 ms; the conversion takes 2)."""
         n, d = self.shape
-        return self.is_sparse and self.nnz < SHORT * n and d < n
+        return self.is_sparse and self.nnz < SHORT * n and d < n and self.nnz <= ROOM
 
     @cached_property
     def row_square_norms(self) -> np.ndarray:

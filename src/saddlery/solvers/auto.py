@@ -16,6 +16,9 @@ from saddlery.solvers.base import Solver
 __all__ = ["Facts", "available", "choose", "holds", "resolve"]
 
 
+MOST_REMEMBERED = 1000  # choices; then all are forgotten
+
+
 @functools.cache
 def _rules() -> list[dict[str, Any]]:
     return json.loads((files("saddlery.solvers") / "auto.json").read_text())["rules"]
@@ -78,8 +81,25 @@ def holds(condition: Any, fact: Any) -> bool:
     return fact == condition
 
 
+_CHOSEN: dict[tuple[Any, ...], str] = {}  # by all facts but the strength, for penalties whose rules do not ask for it
+
+
 def choose(problem: Any) -> str:
     """The name of the first solver in the table whose rule holds and that can solve `problem`."""
+    penalty, selects = problem.penalty, problem.penalty.threshold > 0.0
+    kinds = (type(problem.loss), type(penalty), penalty.strong_convexity > 0.0, problem.fit_intercept, problem.matrix.is_sparse)
+    key = (*kinds, problem.n, problem.d)
+    name = _CHOSEN.get(key) if selects else None
+    if name is None:
+        name = _first_that_holds(problem)
+        if selects:
+            if len(_CHOSEN) >= MOST_REMEMBERED:
+                _CHOSEN.clear()
+            _CHOSEN[key] = name
+    return name
+
+
+def _first_that_holds(problem: Any) -> str:
     facts = Facts(problem)
     for rule in _rules():
         conditions = rule["when"].items()
@@ -120,7 +140,7 @@ def available(problem: Any) -> list[str]:
 def resolve(problem: Any, solver: str | Solver) -> Solver:
     """The solver object for a request; refuses what it cannot serve and names those that can."""
     if solver == "auto":
-        solver = choose(problem)
+        return SOLVERS.get(choose(problem))()
     method = solver if isinstance(solver, Solver) else SOLVERS.get(solver)()
     missing = method.needs.missing(problem)
     if missing:
