@@ -134,7 +134,7 @@ def markdown(table: list[Row], results: list[dict[str, Any]], facts: dict[str, A
         f"# Against the peers, {threads} thread{'s' if threads > 1 else ''}",
         "",
         f"Written by `benchmarks/peers.py`; `benchmarks/README.md` says how to read it. {clock} times; ratio = best peer / ours: "
-        "above 1 we are faster. Ours is the time from raw arrays to a *certified* relative gap; a peer's is that of its fastest "
+        "above 1 we are faster. Ours is the time to a *certified* relative gap; a peer's is that of its fastest "
         "setting whose solution is that near to the known optimum, without a certificate and without conversion of formats."
         f"{quick}",
         "",
