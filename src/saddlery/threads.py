@@ -17,7 +17,7 @@ from threadpoolctl import ThreadpoolController
 __all__ = ["small_products_on_one_thread"]
 
 SMALL = 2_000_000  # entries of X
-TINY = 9_000  # entries: products of fewer never leave one thread, and to say so takes longer than a product
+TINY = 9_000  # entries: with fewer, setting the limit takes longer than it can save
 _lock = threading.Lock()
 _users: list[Any] = []  # the limiter, once for each solve that wants it
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 import saddlery as sd
 from saddlery.problems.screening import ScreenedProducts
+from saddlery.registry import SOLVERS
 
 MATRICES = ("dense", "csr")
 
@@ -69,3 +70,40 @@ def test_certificates_are_those_of_full_products(kind, loss):
 def test_never_with_an_intercept_or_without_a_threshold():
     assert not ScreenedProducts(make("csr", fit_intercept=True)).usable
     assert not ScreenedProducts(make("csr").with_penalty(sd.penalties.L2(1.0))).usable
+
+
+@pytest.mark.parametrize("kind", MATRICES)
+@pytest.mark.parametrize(("solver", "loss"), [("prox_newton", "logistic"), ("augmented_newton", "hinge")])
+def test_bounds_hold_whatever_the_solver_does_in_between(kind, solver, loss):
+    """Solvers write over their arrays when they synchronise or turn to another loss: what bounds refer to must not change with it."""
+    problem = make(kind, loss=loss, n=40, d=30)
+    method = SOLVERS.get(solver)()
+    state = method.init(problem, None, np.random.default_rng(0))
+    spared = 0
+    for k in range(60):
+        if solver == "prox_newton" and k % 3 == 2:
+            method.resync(problem, state)
+        method.step(problem, state)
+        point = method.point(problem, state)
+        if point.Xta is None:
+            continue
+        true = problem.matrix.rmatvec(problem.s * point.dual)
+        assert (np.abs(true) <= np.abs(point.Xta) + 1e-12).all()
+        spared += int(not np.allclose(point.Xta, true, atol=1e-12))
+        primal, dual = problem.evaluate(point)
+        state.relative_gap = (primal - dual.value) / problem.scale
+        assert dual.value <= sd.certify(problem, point.w, dual.a, point.b).dual + 1e-12
+    assert spared > 0
+
+
+@pytest.mark.parametrize("kind", MATRICES)
+def test_the_reference_is_a_copy(kind):
+    """The caller goes on with its array, in place; a bound from the old product and the new point would be no bound."""
+    problem = make(kind)
+    products, a = ScreenedProducts(problem), problem.constant_dual.copy()
+    products.start(a, problem.constant_gradient)
+    a *= -0.2
+    a[:5] = 0.9
+    got = products.product(problem, a, problem.s * a, problem.penalty.threshold)
+    true = problem.matrix.rmatvec(problem.s * a)
+    assert (np.abs(true) <= np.abs(got) + 1e-12).all()

@@ -240,14 +240,25 @@ class LinearProblem:
 
     def take_rows(self, index: np.ndarray, weights: np.ndarray | None = None) -> LinearProblem:
         """The problem on some of its rows; their weights (new ones if given) are rescaled to sum to one."""
+        weights = self.s[index] if weights is None else weights
+        return self._changed(matrix=self.matrix.take_rows(index), y=self.y[index], s=weights / weights.sum())
+
+    def with_loss(self, loss: Any, y: np.ndarray) -> LinearProblem:
+        """The same data and penalty with another loss and targets of the same signs; nothing is copied, nothing checked."""
+        return self._changed(("_class_products", "column_norms"), loss=loss, y=y)
+
+    def with_matrix(self, matrix: Matrix) -> LinearProblem:
+        """The same targets, loss and penalty with other columns of the same rows."""
+        return self._changed(matrix=matrix)
+
+    def _changed(self, keep: tuple[str, ...] = (), **fields: Any) -> LinearProblem:
+        """A copy with other fields, which forgets what was computed from the old ones, but for what is to be kept."""
         other = copy.copy(self)
         for name in CACHES:
-            other.__dict__.pop(name, None)
-        other.matrix = self.matrix.take_rows(index)
-        other.n = other.matrix.shape[0]
-        other.y = self.y[index]
-        weights = self.s[index] if weights is None else weights
-        other.s = weights / weights.sum()
+            if name not in keep:
+                other.__dict__.pop(name, None)
+        other.__dict__.update(fields)
+        other.n, other.d = other.matrix.shape
         return other
 
     # -- scale

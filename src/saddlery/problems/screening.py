@@ -5,7 +5,7 @@ Along a run the dual point moves little, and a product once computed bounds the 
     |x^j.(s a)|  <=  min(|x^j.(s a0)| + ||x^j|| ||a - a0||,  ||x^j|| ||a||)          norms weighted by s
 
 Columns whose bound stays below the threshold of the penalty can neither enter the model nor break feasibility of a, so they need
-not be read. Of news20 a path reads 1 to 40 % of the entries a round, and the certificates stay proofs: where the product is not
+not be read. Along a path on news20 1 to 66 % of the entries are read, and the certificates stay proofs: where the product is not
 exact, its bound stands in its place.
 """
 
@@ -72,6 +72,11 @@ class ScreenedProducts:
         self.product_there: Any = None
         self.complete, self.accesses = True, 0.0
 
+    def start(self, a: np.ndarray, product: np.ndarray) -> np.ndarray:
+        """Take an exact product as the one that bounds refer to. The point is copied: its owner may write over it."""
+        self.reference, self.product_there, self.complete = a.copy(), product, True
+        return product
+
     def product(self, problem: Any, a: np.ndarray, weighted: np.ndarray, level: float) -> np.ndarray:
         """X'(s a) where it may exceed the level, else a bound of its absolute value; `weighted` is s a."""
         matrix = problem.matrix
@@ -91,7 +96,5 @@ class ScreenedProducts:
                 self.complete = False
                 self.accesses += entries
                 return out
-        self.reference, self.product_there = a, matrix.rmatvec(weighted)
-        self.complete = True
         self.accesses += matrix.nnz
-        return self.product_there
+        return self.start(a, matrix.rmatvec(weighted))

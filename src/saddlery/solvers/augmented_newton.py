@@ -18,7 +18,6 @@ gamma      width over which corners are rounded, in units of the margin
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -89,11 +88,7 @@ class _State(State):
 
     def recentre(self, problem: Any, newton: ProxNewton) -> None:
         """The sub-problem around c, started from (w, b)."""
-        self.sub = copy.copy(problem)
-        for name in ("constant", "scale", "constant_dual", "constant_gradient", "_constant_slopes"):
-            self.sub.__dict__.pop(name, None)
-        self.sub.loss = Rounded(problem.loss, self.gamma)
-        self.sub.y = problem.y - self.c
+        self.sub = problem.with_loss(Rounded(problem.loss, self.gamma), problem.y - self.c)
         if self.inner is None:
             self.inner = newton.init(self.sub, Point(self.w, self.b, None), self.rng)
         else:

@@ -346,8 +346,7 @@ class ProxNewton(Solver):
             state.accesses += problem.matrix.nnz
         self._expand(problem, state)
         if start is None and not w.any():
-            state.dual, state.Xta = state.a, problem.constant_gradient
-            state.products.reference, state.products.product_there = state.a, state.Xta
+            state.dual, state.Xta = state.a, state.products.start(state.a, problem.constant_gradient)
         else:
             self._judge_slopes(problem, state)
         return state

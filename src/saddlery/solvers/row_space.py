@@ -11,7 +11,6 @@ on the data as they are. On leukemia (38 rows, 7,129 columns) an epoch of the ro
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +19,6 @@ import scipy.linalg
 
 from saddlery.matrix import Matrix
 from saddlery.point import Point
-from saddlery.problems.linear import CACHES
 from saddlery.solvers.base import Needs, Solver, State
 
 __all__ = ["RowSpace"]
@@ -40,11 +38,7 @@ class _State(State):
         kept[-1] = True
         roots = np.sqrt(np.maximum(sizes[kept], np.finfo(float).tiny))
         self.back = vectors[:, kept] / roots
-        self.sub = copy.copy(problem)
-        for name in CACHES:
-            self.sub.__dict__.pop(name, None)
-        self.sub.matrix = Matrix(np.ascontiguousarray(vectors[:, kept] * roots))
-        self.sub.d = self.sub.matrix.shape[1]
+        self.sub = problem.with_matrix(Matrix(np.ascontiguousarray(vectors[:, kept] * roots)))
         self.accesses = float(problem.n) * problem.matrix.nnz
         self.method: Any = None
         self.inner: Any = None

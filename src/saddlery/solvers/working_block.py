@@ -65,8 +65,8 @@ def mirror(rows, gram, size):
 def filter_rows(rows, place, values, indices, starts):
     """The rows restricted to the columns j with place[j] >= 0, which get the number place[j].
 
-    Every entry is written, and the next written over it if it was not wanted: no branch to be guessed (w8a: 1.3 -> 0.5 ms). So
-    there must be room for one entry more.
+    Every entry is written, and the next written over it if it was not wanted: no branch to be guessed (a9a: 0.78 -> 0.44 ms).
+    So there must be room for one entry more.
     """
     count = 0
     for i in range(starts.shape[0] - 1):
@@ -239,7 +239,7 @@ class WorkingBlock:
 
         With `rows`, a mask of a part of the rows, from these only (their weights raised, the diagonal exact): a rough model for
         steps that will be replaced anyway. Otherwise from all rows, and exactly if `strictly`; if not, rows are left alone whose
-        weight moved by less than a tenth of itself, or of that of a row of mean curvature, since they were last added: about half.
+        weight moved by less than a tenth of itself, or of that of a row of mean curvature, since they were last added.
         """
         if rows is not None:
             self._reset()
