@@ -75,7 +75,7 @@ def test_never_with_an_intercept_or_without_a_threshold():
 @pytest.mark.parametrize("kind", MATRICES)
 @pytest.mark.parametrize(("solver", "loss"), [("prox_newton", "logistic"), ("augmented_newton", "hinge")])
 def test_bounds_hold_whatever_the_solver_does_in_between(kind, solver, loss):
-    """Solvers write over their arrays when they synchronise or turn to another loss: what bounds refer to must not change with it."""
+    """Solvers write over their arrays when they synchronise or change the loss: what bounds refer to must stay."""
     problem = make(kind, loss=loss, n=40, d=30)
     method = SOLVERS.get(solver)()
     state = method.init(problem, None, np.random.default_rng(0))
