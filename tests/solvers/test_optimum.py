@@ -9,7 +9,7 @@ from saddlery.penalties import L1, L2, ElasticNet
 AGREEMENT = 1e-7
 
 
-def check(problem, optimum):
+def assert_optimal(problem, optimum):
     best = optimum(problem)
     solution = sd.solve(problem, tol=0.3 * AGREEMENT * best / problem.scale, max_epochs=5000)
     certificate = solution.certificate
@@ -27,21 +27,21 @@ def check(problem, optimum):
 @pytest.mark.parametrize("intercept", [False, True], ids=["no intercept", "intercept"])
 @pytest.mark.parametrize("matrix", ["dense", "csr"])
 def test_optimum(any_loss, any_penalty, matrix, intercept, weights, make_problem, optimum):
-    check(make_problem(any_loss, any_penalty, matrix, intercept, weights), optimum)
+    assert_optimal(make_problem(any_loss, any_penalty, matrix, intercept, weights), optimum)
 
 
 @pytest.mark.parametrize("intercept", [False, True], ids=["no intercept", "intercept"])
 @pytest.mark.parametrize("matrix", ["fortran", "csc"])
 def test_optimum_wide(any_loss, any_penalty, matrix, intercept, make_problem, optimum):
     """More columns than rows, by columns."""
-    check(make_problem(any_loss, any_penalty, matrix, intercept, n=15, d=30), optimum)
+    assert_optimal(make_problem(any_loss, any_penalty, matrix, intercept, n=15, d=30), optimum)
 
 
 @pytest.mark.parametrize("penalty", [L1(1.0), L2(1.0), ElasticNet(1.0)], ids=["l1", "l2", "elasticnet"])
 @pytest.mark.parametrize("intercept", [False, True], ids=["no intercept", "intercept"])
 @pytest.mark.parametrize("ratio", [0.5, 0.01, 0.001])
 def test_optimum_at_other_strengths(any_loss, penalty, intercept, ratio, make_problem, optimum):
-    check(make_problem(any_loss, penalty, "dense", intercept, ratio=ratio, seed=1), optimum)
+    assert_optimal(make_problem(any_loss, penalty, "dense", intercept, ratio=ratio, seed=1), optimum)
 
 
 @pytest.mark.parametrize("penalty", [L1(1.0), L2(1.0), ElasticNet(1.0)], ids=["l1", "l2", "elasticnet"])
@@ -55,7 +55,7 @@ def test_optimum_of_separable_noise(any_loss, penalty, intercept, seed, optimum)
     y[:2] = 1.0, -1.0
     problem = sd.LinearProblem(X, y, any_loss, penalty, fit_intercept=intercept)
     top = problem.alpha_max()
-    check(problem.with_penalty(penalty.scaled(1e-3 * top if np.isfinite(top) else 1e-3)), optimum)
+    assert_optimal(problem.with_penalty(penalty.scaled(1e-3 * top if np.isfinite(top) else 1e-3)), optimum)
 
 
 @pytest.mark.parametrize("name", ["logistic", "squared", "hinge"])
@@ -66,13 +66,13 @@ def test_single_precision_data(name, matrix, make_problem, optimum):
 
     problem = make_problem(LOSSES.get(name)(), ElasticNet(1.0), matrix, name != "hinge", dtype="float32")
     assert problem.matrix.values.dtype == np.float32
-    check(problem, optimum)
+    assert_optimal(problem, optimum)
 
 
 @pytest.mark.parametrize("intercept", [False, True])
 def test_one_feature_one_row_each_class(any_loss, any_penalty, intercept, optimum):
     """The smallest problem there is."""
-    check(sd.LinearProblem([[1.0], [-2.0]], [1, -1], any_loss, any_penalty.scaled(0.05), fit_intercept=intercept), optimum)
+    assert_optimal(sd.LinearProblem([[1.0], [-2.0]], [1, -1], any_loss, any_penalty.scaled(0.05), fit_intercept=intercept), optimum)
 
 
 @pytest.mark.parametrize("intercept", [False, True])
@@ -91,7 +91,7 @@ def test_separable_data(any_loss, optimum):
     y = np.repeat([-1.0, 1.0], 10)
     X = rng.standard_normal((20, 4)) + 4 * y[:, None]
     for intercept in (False, True):
-        check(sd.LinearProblem(X, y, any_loss, ElasticNet(1e-3), fit_intercept=intercept), optimum)
+        assert_optimal(sd.LinearProblem(X, y, any_loss, ElasticNet(1e-3), fit_intercept=intercept), optimum)
 
 
 def test_columns_of_unequal_size(any_loss, optimum):
@@ -102,4 +102,4 @@ def test_columns_of_unequal_size(any_loss, optimum):
     z = X[:, 3] + X[:, 5] / 10**span + 0.3 * rng.standard_normal(30)
     y = np.where(z > 0, 1.0, -1.0) if any_loss.targets == "signs" else z
     problem = sd.LinearProblem(X, y, any_loss, L1(1.0), fit_intercept=True)
-    check(problem.with_penalty(L1(0.01 * problem.alpha_max())), optimum)
+    assert_optimal(problem.with_penalty(L1(0.01 * problem.alpha_max())), optimum)

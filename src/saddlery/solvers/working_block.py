@@ -5,7 +5,7 @@ A block has one of three shapes, whichever is cheapest to work on:
 * *rows*: sparse rows restricted to W, for Gram matrices of sparse data;
 * *cols*: sparse columns, or dense ones in float32, for sweeps over columns;
 * *array*: a dense array, for Gram matrices of dense data and of sparse data whose chosen columns are not sparse: there BLAS is
-  three to eight times faster (mnist, ijcnn1).
+  faster.
 """
 
 from __future__ import annotations
