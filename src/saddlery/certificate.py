@@ -28,6 +28,8 @@ class Certificate:
         ``gap / scale``.
     scale : float
         Objective of the best constant model (``w = 0``), the unit of `relative_gap`.
+    basis : str
+        What the dual value rests on: "exact" for a closed form, else a phrase that names what is only estimated.
     """
 
     primal: float
@@ -35,17 +37,19 @@ class Certificate:
     gap: float
     relative_gap: float
     scale: float
+    basis: str = "exact"
 
     @classmethod
-    def of(cls, primal: float, dual: float, scale: float, size: float) -> Certificate:
+    def of(cls, primal: float, dual: float, scale: float, size: float, basis: str = "exact") -> Certificate:
         """The certificate of two values; `size` is the sum of the absolute terms that they were computed from."""
         gap = primal - dual
         if -32 * EPS * size <= gap < 0.0:
             gap = 0.0
-        return cls(float(primal), float(dual), float(gap), float(gap / scale) if scale > 0 else float(gap), float(scale))
+        return cls(float(primal), float(dual), float(gap), float(gap / scale) if scale > 0 else float(gap), float(scale), basis)
 
     def __str__(self) -> str:
-        return f"primal {self.primal:.10g}, dual {self.dual:.10g}, gap {self.gap:.3g} ({self.relative_gap:.3g} of {self.scale:.6g})"
+        words = f"primal {self.primal:.10g}, dual {self.dual:.10g}, gap {self.gap:.3g} ({self.relative_gap:.3g} of {self.scale:.6g})"
+        return words if self.basis == "exact" else f"{words}, {self.basis}"
 
 
 def certify(problem: Any, w: Any, dual: Any = None, b: float = 0.0) -> Certificate:

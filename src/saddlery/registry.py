@@ -83,6 +83,8 @@ PENALTIES = Registry(
         "l1": "saddlery.penalties.l1:L1",
         "l2": "saddlery.penalties.l2:L2",
         "elasticnet": "saddlery.penalties.elastic_net:ElasticNet",
+        "l1_ball": "saddlery.penalties.l1_ball:L1Ball",
+        "simplex": "saddlery.penalties.simplex:Simplex",
     },
 )
 SOLVERS = Registry(

@@ -19,6 +19,23 @@ coordinate_distance(w, u)     distance of u from the subdifferential of g_j at w
 Facts: `strong_convexity` (0 if none), `threshold`: g_j is zero-attracting, w_j = 0 is optimal for ``|u_j|`` up to it
 and the domain of g* is ``|u_j| <= threshold`` if `strong_convexity` is 0. ``scaled(factor)`` is the penalty times a factor. A
 penalty that depends on the length of w alone may say so by `is_round` = True: problems may then be rotated.
+
+A *bounded* penalty is a constraint: g is 0, or a penalty, on a bounded set, and infinite outside. Its conjugate is finite everywhere, so
+every dual point certifies and `dual_scale` is 1. It is written by three methods, from which the decorator :func:`bounded` derives
+the rest, ``linear_oracle(c)`` = argmin_w c.w + g(w) among them:
+
+============================  ==========================================================================
+method                        meaning
+============================  ==========================================================================
+atom(c, index, value)         a verb: writes the entries of argmin_w c.w + g(w), an atom, and returns their number; of equals the
+                              one with the lowest index; feasible for c = 0 too
+atom_value(value, count)      a verb: g at an atom with these entries; 0 for sets
+value(w)                      g(w), for vectors: infinite outside of the set, by more than `EXCESS` of its size
+prox(v, step)                 as above, for vectors; the projection for sets
+============================  ==========================================================================
+
+Facts of bounded penalties: `strong_convexity` and `threshold` (0 for sets), `bounded` = True, ``atom_size(d)``, the most
+entries that an atom has. Those for one number of columns only have ``check_columns(d)``.
 """
 
 from __future__ import annotations
@@ -29,7 +46,9 @@ import numpy as np
 
 from saddlery.parts import kernel, part, verb
 
-__all__ = ["PENALTY_VERBS", "separable"]
+__all__ = ["EXCESS", "PENALTY_VERBS", "bounded", "separable"]
+
+EXCESS = 1e-12  # by which a point may leave a set, as a share of its size: sums in another order must not make it infeasible
 
 PENALTY_VERBS = {
     "coordinate_value": "w",
@@ -37,6 +56,8 @@ PENALTY_VERBS = {
     "coordinate_conjugate": "u",
     "coordinate_map": "u",
     "coordinate_distance": "w, u",
+    "atom": "c, index, value",
+    "atom_value": "value, count",
 }
 for _name, _arguments in PENALTY_VERBS.items():
     verb(_name, _arguments)
@@ -124,6 +145,61 @@ def separable(cls: Any) -> Any:
             setattr(cls, method.__name__, method)
     cls.separable = True
     return cls
+
+
+@kernel
+def best_atom(penalty, c, index, value):
+    """The atom argmin_w c.w + g(w): its number of entries, and that minimum."""
+    count = penalty.atom(c, index, value)
+    total = penalty.atom_value(value, count)
+    for k in range(count):
+        total += c[index[k]] * value[k]
+    return count, total
+
+
+def bounded(cls: Any) -> Any:
+    """Make a ``NamedTuple`` with `atom`, `atom_value`, `value` and `prox` a bounded penalty: a part with all vector forms.
+
+    Examples
+    --------
+    >>> from saddlery.penalties import L1Ball
+    >>> L1Ball(5.0).linear_oracle([1.0, -3.0])
+    array([0., 5.])
+    """
+
+    def linear_oracle(self: Any, c: Any) -> np.ndarray:
+        c = np.asarray(c, dtype=np.float64)
+        index, value = atom_buffers(self, c.shape[0])
+        count, _ = best_atom(self, c, index, value)
+        w = np.zeros(c.shape[0])
+        w[index[:count]] = value[:count]
+        return w
+
+    def conjugate(self: Any, u: Any, scale: float = 1.0) -> float:
+        c = -float(scale) * np.asarray(u, dtype=np.float64)
+        return -float(best_atom(self, c, *atom_buffers(self, c.shape[0]))[1])
+
+    def dual_scale(self: Any, u: Any) -> float:
+        return 1.0
+
+    def scaled(self: Any, factor: float) -> Any:
+        return self
+
+    cls = part(cls)
+    facts = {"strong_convexity": 0.0, "threshold": 0.0}
+    for method in (linear_oracle, conjugate, dual_scale, scaled):
+        facts[method.__name__] = method  # type: ignore[assignment]
+    for name, fact in facts.items():
+        if name not in vars(cls):
+            setattr(cls, name, fact)
+    cls.bounded = True
+    return cls
+
+
+def atom_buffers(penalty: Any, d: int) -> tuple[np.ndarray, np.ndarray]:
+    """Room for the indices and values of an atom."""
+    size = penalty.atom_size(d)
+    return np.empty(size, dtype=np.int64), np.empty(size)
 
 
 # A point scaled onto the border of the feasible set must still be inside for those who sum in another order.

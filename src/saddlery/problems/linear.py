@@ -171,6 +171,8 @@ class LinearProblem:
     0.5
     """
 
+    kind = "linear"
+
     def __init__(
         self, X: Any, y: Any, loss: Any = "logistic", penalty: Any = None, sample_weight: Any = None, fit_intercept: bool = False
     ):
@@ -186,6 +188,8 @@ class LinearProblem:
         for piece in (self.loss, self.penalty):
             if hasattr(piece, "check"):
                 piece.check()
+        if hasattr(self.penalty, "check_columns"):
+            self.penalty.check_columns(self.d)
         self.s = _as_weights(sample_weight, self.n)
         self.y = _as_targets(y, self.n, self.loss.targets, self.s)
 
@@ -230,10 +234,17 @@ class LinearProblem:
                 problem.__dict__["_class_products"] = (product, total - product)
         return problems
 
+    @property
+    def size(self) -> int:
+        """Entries that one pass over the data reads."""
+        return self.matrix.nnz
+
     def with_penalty(self, penalty: Any) -> LinearProblem:
         """The same data and loss with another penalty; nothing is copied."""
         if hasattr(penalty, "check"):
             penalty.check()
+        if hasattr(penalty, "check_columns"):
+            penalty.check_columns(self.d)
         other = copy.copy(self)
         other.penalty = penalty
         return other
@@ -293,6 +304,8 @@ class LinearProblem:
 
         For losses that are not smooth it may be somewhat larger than the smallest such strength.
         """
+        if not hasattr(self.penalty, "alpha"):
+            raise InputError(f"{self.penalty!r} has a size and no strength: there is no largest alpha")
         share = self.penalty.threshold / self.penalty.alpha
         if share == 0.0:
             return math.inf
@@ -408,7 +421,9 @@ class LinearProblem:
 
     def _best_scale(self, a: np.ndarray, Xta: np.ndarray) -> tuple[float, float]:
         """The best t among a few for the concave function t -> D(t a), and its value."""
-        if self.penalty.strong_convexity == 0.0:
+        if getattr(self.penalty, "bounded", False):  # D is finite on the whole ray
+            candidates = [1.0]
+        elif self.penalty.strong_convexity == 0.0:
             ray = self._quadratic_peak(a)  # along the ray D may be a parabola, and t > 1 is allowed
             candidates = [self.penalty.dual_scale(Xta) if ray is None else ray * self.penalty.dual_scale(ray * Xta)]
         else:
@@ -472,8 +487,9 @@ class LinearProblem:
     # -- for the loop
 
     def first_point(self) -> Point:
-        """The best constant model, the point to fall back on."""
-        return Point(np.zeros(self.d), self.constant, None)
+        """The best constant model, or the feasible one nearest to it: the point to fall back on."""
+        w = np.zeros(self.d)
+        return Point(w if math.isfinite(self.penalty.value(w)) else self.penalty.prox(w, 1.0), self.constant, None)
 
     def evaluate(self, point: Point) -> tuple[float, DualPoint]:
         """The primal value of a point and its dual made feasible, using the products that come with it."""

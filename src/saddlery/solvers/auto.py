@@ -43,6 +43,10 @@ class Facts:
         return self.problem.penalty.strong_convexity > 0.0
 
     @property
+    def bounded(self) -> bool:
+        return getattr(self.problem.penalty, "bounded", False)
+
+    @property
     def selects(self) -> bool:
         return self.problem.penalty.threshold > 0.0
 
@@ -86,6 +90,8 @@ _CHOSEN: dict[tuple[Any, ...], str] = {}  # by all facts but the strength, for p
 
 def choose(problem: Any) -> str:
     """The name of the first solver in the table whose rule holds and that can solve `problem`."""
+    if problem.kind != "linear":
+        return _first_that_holds(problem)
     penalty, selects = problem.penalty, problem.penalty.threshold > 0.0
     kinds = (type(problem.loss), type(penalty), penalty.strong_convexity > 0.0, problem.fit_intercept, problem.matrix.is_sparse)
     key = (*kinds, problem.n, problem.d)
@@ -101,7 +107,7 @@ def choose(problem: Any) -> str:
 
 def _first_that_holds(problem: Any) -> str:
     facts = Facts(problem)
-    for rule in _rules():
+    for rule in _rules() if problem.kind == "linear" else ():  # of other problems the first solver of the registry is the best
         conditions = rule["when"].items()
         if all(holds(condition, getattr(facts, name)) for name, condition in conditions) and not _missing(problem, rule["solver"]):
             return rule["solver"]
@@ -146,6 +152,8 @@ def resolve(problem: Any, solver: str | Solver) -> Solver:
     if missing:
         able = _able(problem)  # in no order: to find the best, data would have to be read
         others = f"these can: {', '.join(able)}" if able else "no solver can"
-        loss, penalty = LOSSES.name_of(problem.loss), PENALTIES.name_of(problem.penalty)
-        raise UnsupportedError(f"{method.name} cannot solve {loss} with {penalty}: it needs {' and '.join(missing)}; {others}")
+        what = f"a {problem.kind} problem"
+        if problem.kind == "linear":
+            what = f"{LOSSES.name_of(problem.loss)} with {PENALTIES.name_of(problem.penalty)}"
+        raise UnsupportedError(f"{method.name} cannot solve {what}: it needs {' and '.join(missing)}; {others}")
     return method

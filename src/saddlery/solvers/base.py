@@ -134,6 +134,7 @@ class Solution:
 class Needs:
     """What a solver asks of a problem, checked before anything is compiled."""
 
+    kind: str = "linear"
     loss: tuple[str, ...] = ()
     penalty: tuple[str, ...] = ()
     smooth: bool = False
@@ -146,6 +147,8 @@ class Needs:
 
     def missing(self, problem: Any) -> list[str]:
         """What `problem` lacks, as phrases."""
+        if problem.kind != self.kind:  # nothing else can be asked of it
+            return [f"a {self.kind} problem (this is a {problem.kind} problem)"]
         loss, penalty = problem.loss, problem.penalty
         phrases = [f"the verb {name!r} of the loss" for name in self.loss if not hasattr(loss, name)]
         phrases += [f"the verb {name!r} of the penalty" for name in self.penalty if not hasattr(penalty, name)]

@@ -115,7 +115,7 @@ def solve(
 
     Parameters
     ----------
-    problem : LinearProblem
+    problem : LinearProblem, CompletionProblem or another
         What to solve.
     solver : str or Solver
         A name, a solver with options, or ``"auto"``: chosen from facts of the problem.
@@ -153,7 +153,7 @@ def solve(
     method = resolve(problem, solver)
     if isinstance(start, State) and start.solver != method.name:
         raise InputError(f"the state is one of {start.solver}: go on with solver={start.solver!r}, or start from its solution")
-    with small_products_on_one_thread(problem.matrix.nnz):
+    with small_products_on_one_thread(problem.size):
         return _run(problem, method, tol, max_epochs, max_seconds, start, random_state, tuple(callbacks))
 
 
@@ -188,7 +188,7 @@ def _run(
         state.relative_gap = certificate.relative_gap
         schedule.checked(certificate.relative_gap)
         values = (certificate.primal, certificate.dual, certificate.gap, certificate.relative_gap)
-        passes = state.accesses / max(problem.matrix.nnz, 1)
+        passes = state.accesses / max(problem.size, 1)
         nonzeros = problem.nonzeros(best.w)
         trace.append(Record(epoch, clock() - began, passes, *values, nonzeros, dict(state.counts)))
         for callback in callbacks:
@@ -228,7 +228,7 @@ def _run(
     best = copy.copy(best)  # the state keeps its own, or a resumed run would differ from an uninterrupted one
     if status is not Status.CONVERGED or not trace:
         best.confirm(problem)
-    passes = state.accesses / max(problem.matrix.nnz, 1) if state is not None else 0.0
+    passes = state.accesses / max(problem.size, 1) if state is not None else 0.0
     return Solution(
         w=best.w,
         b=best.b,
