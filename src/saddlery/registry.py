@@ -1,7 +1,7 @@
-"""Names of losses, penalties and solvers: where each lives, and how others add theirs.
+"""Names of losses, penalties, solvers, readers and experiments: where each lives, and how others add theirs.
 
 A built-in is one line here. A third party adds its own by an entry point of the group ``saddlery.losses``,
-``saddlery.penalties``, ``saddlery.solvers`` or ``saddlery.readers`` that names the class.
+``saddlery.penalties``, ``saddlery.solvers``, ``saddlery.readers`` or ``saddlery.experiments`` that names the class.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from saddlery.errors import unknown_name
 
-__all__ = ["LOSSES", "PENALTIES", "READERS", "SOLVERS", "Registry"]
+__all__ = ["EXPERIMENTS", "LOSSES", "PENALTIES", "READERS", "SOLVERS", "Registry"]
 
 
 @functools.cache
@@ -110,5 +110,14 @@ READERS = Registry(
         "svmlight": "saddlery.data.svmlight:read",
         "csv": "saddlery.data.csv:read",
         "npz": "saddlery.data.npz:read",
+    },
+)
+EXPERIMENTS = Registry(
+    "experiment",
+    "saddlery.experiments",
+    {
+        "frank-wolfe-table3": "saddlery.experiments.frank_wolfe_table3:FrankWolfeTable3",
+        "frank-wolfe-figure1": "saddlery.experiments.frank_wolfe_figure1:FrankWolfeFigure1",
+        "frank-wolfe-figure2": "saddlery.experiments.frank_wolfe_figure2:FrankWolfeFigure2",
     },
 )
