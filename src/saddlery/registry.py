@@ -101,6 +101,9 @@ SOLVERS = Registry(
         "spdc": "saddlery.solvers.spdc:SPDC",
         "dgpd": "saddlery.solvers.dgpd:DGPD",
         "dgpd_active": "saddlery.solvers.dgpd_active:DGPDActive",
+        "frank_wolfe": "saddlery.solvers.frank_wolfe:FrankWolfe",
+        "gsfw": "saddlery.solvers.gsfw:GSFW",
+        "scgm": "saddlery.solvers.scgm:SCGM",
     },
 )
 READERS = Registry(
