@@ -96,6 +96,7 @@ SOLVERS = Registry(
         "augmented_newton": "saddlery.solvers.augmented_newton:AugmentedNewton",
         "proximal_point": "saddlery.solvers.proximal_point:ProximalPoint",
         "row_space": "saddlery.solvers.row_space:RowSpace",
+        "corrective": "saddlery.solvers.corrective:Corrective",
         "sdca": "saddlery.solvers.sdca:SDCA",
         "primal_cd": "saddlery.solvers.primal_cd:PrimalCD",
         "spdc": "saddlery.solvers.spdc:SPDC",

@@ -35,7 +35,8 @@ prox(v, step)                 as above, for vectors; the projection for sets
 ============================  ==========================================================================
 
 Facts of bounded penalties: `strong_convexity` and `threshold` (0 for sets), `bounded` = True, ``atom_size(d)``, the most
-entries that an atom has. Those for one number of columns only have ``check_columns(d)``.
+entries that an atom has. Those for one number of columns only have ``check_columns(d)``. Polytopes whose corners lie on the axes
+say so: `corners` is "signed" (``+-radius e_j``, 0 is inside) or "positive" (``radius e_j``, and nothing else).
 """
 
 from __future__ import annotations

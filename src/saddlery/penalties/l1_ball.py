@@ -29,6 +29,10 @@ class L1Ball(NamedTuple):
         """Refuse a radius that makes no ball."""
         check_radius(self.radius)
 
+    @property
+    def corners(self) -> str:
+        return "signed"
+
     def atom_size(self, d: int) -> int:
         return 1
 

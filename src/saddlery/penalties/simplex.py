@@ -49,6 +49,10 @@ class Simplex(NamedTuple):
         """Refuse a radius that makes no simplex."""
         check_radius(self.radius)
 
+    @property
+    def corners(self) -> str:
+        return "positive"
+
     def atom_size(self, d: int) -> int:
         return 1
 

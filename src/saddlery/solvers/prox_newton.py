@@ -39,6 +39,7 @@ from saddlery.point import Point
 from saddlery.problems.linear import best_intercept
 from saddlery.problems.screening import ScreenedProducts
 from saddlery.solvers.base import Needs, Solver, State
+from saddlery.solvers.row_sample import sample_rows
 from saddlery.solvers.working_block import MAX_GRAM, WorkingBlock, gram_is_cheaper
 
 __all__ = ["ProxNewton"]
@@ -373,18 +374,10 @@ class ProxNewton(Solver):
         state.floor = 1e-9 if getattr(problem.loss, "curvature_is_smooth", False) else 1e-3
 
     def _sampled(self, problem: Any, rng: np.random.Generator) -> tuple[np.ndarray, float]:
-        """A rough solution on a part of the rows: random (strides meet periodic rows), of a rare class as many as of the other."""
-        signs = problem.loss.targets == "signs"
-        classes = [np.flatnonzero(problem.y > 0.0), np.flatnonzero(problem.y < 0.0)] if signs else [np.arange(problem.n)]
-        share = max(problem.n // 16, min(problem.n // 4, 30 * problem.d)) // len(classes)
-        parts = [part if len(part) <= share else rng.choice(part, share, replace=False) for part in classes]
-        factors = [np.full(len(part), len(whole) / len(part)) for part, whole in zip(parts, classes, strict=True)]
-        rows = np.concatenate(parts)
-        order = np.argsort(rows)
-        weights = (problem.s[rows] * np.concatenate(factors))[order]
-        if any(weights[problem.y[rows[order]] == y].sum() == 0.0 for y in ((-1.0, 1.0) if signs else ())) or not weights.any():
+        """A rough solution on a part of the rows."""
+        small = sample_rows(problem, rng, max(problem.n // 16, min(problem.n // 4, 30 * problem.d)))
+        if small is None:
             return np.zeros(problem.d), problem.constant
-        small = problem.take_rows(rows[order], weights)
         state = self.init(small, None, rng)
         for _ in range(20):
             primal, dual = small.evaluate(self.point(small, state))
