@@ -56,7 +56,10 @@ def run(args: Any) -> int:
     try:
         reports = harness.reproduce(plans, output, _command(args))
     except KeyboardInterrupt:
-        print(f"saddlery: interrupted; what was computed is kept in {output}, and the same command goes on from there", file=sys.stderr)
+        print(
+            f"saddlery: interrupted; what was computed is kept in {output}, and the same command goes on from there",
+            file=sys.stderr,
+        )
         return STOPPED
     (_print_json if args.json else _print_text)(reports)
     for plan in impossible:

@@ -114,9 +114,7 @@ class Table(NamedTuple):
 
     def texts(self) -> list[list[str]]:
         """The cells as they are shown; words stand for themselves in any column."""
-        return [
-            [_text(value, column.format) for value, column in zip(row.values, self.columns, strict=True)] for row in self.rows
-        ]
+        return [[_text(value, column.format) for value, column in zip(row.values, self.columns, strict=True)] for row in self.rows]
 
 
 def _text(value: Any, form: str) -> str:

@@ -27,15 +27,14 @@ PAPER = "Lu and Freund 2020, Generalized stochastic Frank-Wolfe algorithm with s
 MODULE = "saddlery.experiments.frank_wolfe_runs"
 
 # Batches are those of the paper's Table 2: 1 % of the rows, or growing up to half of them; they are defaults of the solvers.
-# "free_start": the full gradient of the first step is not counted, as the paper does not count it.
 METHODS: dict[str, dict[str, Any]] = {
     "Frank-Wolfe": {"solver": "frank_wolfe", "options": {}, "most_passes": 1100},
-    "GSFW": {"solver": "gsfw", "options": {}, "most_passes": 700, "free_start": True},
+    "GSFW": {"solver": "gsfw", "options": {}, "most_passes": 700},
     "SCGM": {"solver": "scgm", "options": {}, "most_passes": 2000},
     "SFW": {"solver": "sfw", "options": {}, "most_passes": 1000},
     "SVRF": {"solver": "svrf", "options": {}, "most_passes": 1000},
     "SCGS": {"solver": "scgs", "options": {}, "most_passes": 1000},
-    "SAG-FW": {"solver": "sag_fw", "options": {}, "most_passes": 100, "free_start": True},
+    "SAG-FW": {"solver": "sag_fw", "options": {}, "most_passes": 100},
     "Saddlery default": {"solver": "auto", "options": {}, "most_passes": 200},
 }
 FULL = {
@@ -48,13 +47,15 @@ FULL = {
     "tol": 1e-9,
     "methods": METHODS,
 }
-QUICK = {"data": ["mushrooms"], "seeds": {"GSFW": [0, 1, 2]}, "most_oracle_calls": 3e4}
+QUICK = {"data": ["mushrooms"], "seeds": {"GSFW": [0, 1, 2]}, "most_oracle_calls": 1e5}
 
 
 def settings_of(quick: bool, methods: Sequence[str]) -> dict[str, Any]:
     """The settings with the methods that are asked for."""
     settings = copy.deepcopy({**FULL, **(QUICK if quick else {})})
-    settings["methods"] = {name: settings["methods"][name] for name in methods}
+    settings["methods"] = {
+        name: settings["methods"][name] for name in methods if settings["methods"][name]["solver"] in ("auto", *SOLVERS.names())
+    }
     settings["seeds"] = {name: settings["seeds"].get(name, [0]) for name in methods}
     return settings
 
@@ -130,9 +131,7 @@ def curves_of(settings: dict[str, Any], results: Results, data: str, method: str
     curves = []
     for record in results.of(data, solver=chosen["solver"], options=chosen["options"]):
         columns = {name: np.array(record.result[name]) for name in ("oracle_calls", "sample_gradients", "primal", "dual")}
-        gradients = columns["sample_gradients"]
-        if chosen.get("free_start"):
-            gradients = gradients - gradients[0]
+        gradients = columns["sample_gradients"] - record.result["initial_gradients"]  # the paper does not count them
         primal = columns["primal"]
         curves.append(Curve(method, record, columns["oracle_calls"], gradients, primal - best, primal - columns["dual"]))
     return curves

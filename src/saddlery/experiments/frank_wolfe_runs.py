@@ -91,7 +91,8 @@ def trajectory(
     """Primal values, best dual values and counted calls of a solver, after each of its steps.
 
     It ends when one of the budgets is used up or the relative gap is certified to `tol`. Dual values are looked at less and less
-    often; in between the last one stands, which is a bound all the same.
+    often; in between the last one stands, which is a bound all the same. ``initial_gradients`` says how many sample gradients of the
+    count belong to a full gradient at the start that the papers do not count.
     """
     problem = _problem(data, radius)
     method = resolve(problem, "auto" if solver == "auto" else SOLVERS.get(solver)(**options))
@@ -115,4 +116,6 @@ def trajectory(
             if max(shares) >= 1.0 or state.stalled or state.relative_gap <= tol:
                 break
             method.step(problem, state)
-    return {"solver": method.name, "options": dataclasses.asdict(method), "n": problem.n, "d": problem.d, **columns}
+    initial = float(counts.get("initial_gradients", 0.0))
+    about = {"solver": method.name, "options": dataclasses.asdict(method), "n": problem.n, "d": problem.d}
+    return {**about, "initial_gradients": initial, **columns}
