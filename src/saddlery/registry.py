@@ -104,7 +104,11 @@ SOLVERS = Registry(
         "dgpd_active": "saddlery.solvers.dgpd_active:DGPDActive",
         "frank_wolfe": "saddlery.solvers.frank_wolfe:FrankWolfe",
         "gsfw": "saddlery.solvers.gsfw:GSFW",
+        "sag_fw": "saddlery.solvers.sag_fw:SagFW",
         "scgm": "saddlery.solvers.scgm:SCGM",
+        "sfw": "saddlery.solvers.sfw:SFW",
+        "svrf": "saddlery.solvers.svrf:SVRF",
+        "scgs": "saddlery.solvers.scgs:SCGS",
     },
 )
 READERS = Registry(

@@ -11,6 +11,8 @@ stands for the gradient X'(s l'(Xw)). Those that sample rows share three convent
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -29,6 +31,7 @@ __all__ = [
     "atom_margins",
     "batch_size",
     "draw",
+    "epoch_batches",
     "feasible_start",
     "largest_eigenvalue",
     "move_to_atom",
@@ -181,26 +184,44 @@ def atom_margins(matrix: Any, index: np.ndarray, value: np.ndarray) -> np.ndarra
     return out
 
 
-def largest_eigenvalue(problem: Any) -> float:
-    """The largest eigenvalue of X' diag(s) X: the curvature of the squared loss, from above but for the last digits.
+def epoch_batches(size: Callable[[int], float], k: int, n: int, most: int | None = None) -> np.ndarray:
+    """The batches of iterations k, k + 1, ...: ceil(size(k)), at most n / 2; as many as hold n rows together, at most `most`.
+
+    Examples
+    --------
+    >>> epoch_batches(lambda k: k**2, 1, 20)
+    array([ 1,  4,  9, 10])
+    """
+    sizes: list[int] = []
+    total = 0
+    while total < n and len(sizes) != most:
+        sizes.append(min(max(1, n // 2), math.ceil(size(k))))
+        total, k = total + sizes[-1], k + 1
+    return np.array(sizes)
+
+
+def largest_eigenvalue(problem: Any) -> tuple[float, int]:
+    """The largest eigenvalue of X' diag(s) X, not below it but for the last digits, and the passes over X that it took.
 
     Examples
     --------
     >>> import saddlery as sd
     >>> problem = sd.LinearProblem([[2.0, 0.0], [0.0, 1.0]], [1.0, 1.0], "squared", sd.penalties.L1Ball(1.0))
-    >>> round(largest_eigenvalue(problem), 6)  # rows of weight 1/2
-    2.0
+    >>> largest_eigenvalue(problem)  # rows of weight 1/2
+    (2.0, 5)
     """
     matrix, s, d = problem.matrix, problem.s, problem.d
-    trace = float(s @ matrix.row_square_norms)
+    trace, passes = float(s @ matrix.row_square_norms), 1
 
     def product(v: np.ndarray) -> np.ndarray:
+        nonlocal passes
+        passes += 2
         return matrix.rmatvec(s * matrix.matvec(np.ravel(v)))
 
-    if trace == 0.0 or d == 1:
-        return trace
+    if trace == 0.0:
+        return 0.0, passes
     if d <= 20:
-        return float(np.linalg.eigvalsh(np.column_stack([product(e) for e in np.eye(d)]))[-1])
+        return float(np.linalg.eigvalsh(np.column_stack([product(e) for e in np.eye(d)]))[-1]), passes
     first = np.random.default_rng(0).standard_normal(d)
     top = eigsh(LinearOperator((d, d), product, dtype=float), k=1, v0=first, tol=1e-4, return_eigenvectors=False)[0]
-    return min(trace, float(top) * (1.0 + 1e-3))
+    return min(trace, float(top) * (1.0 + 1e-3)), passes

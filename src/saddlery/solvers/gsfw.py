@@ -90,18 +90,19 @@ def strongly_convex_steps(i: np.ndarray, N: float, sigma: float) -> tuple[np.nda
     return np.full(len(i), 1.0 / sigma), share / -np.expm1(-(i + 1.0) * log_q)
 
 
-def relative_smoothness(problem: Any, batch: int) -> float:
-    """sigma of -D relative to sum_i s_i l*(a_i), in expectation over batches of b of the n rows.
+def relative_smoothness(problem: Any, batch: int) -> tuple[float, int]:
+    """sigma of -D relative to sum_i s_i l*(a_i), in expectation over batches of b of the n rows, and the passes it took.
 
     1 + gamma / mu ((1 - r) max_i s_i ||x_i||^2 + r lambda_max(X' diag(s) X)) with r = (b - 1) / (n - 1). Remark 3.4 of the
     paper leaves sigma as it is for b = 1, and diverges where rows are alike: they all overshoot together.
     """
     n = int(np.count_nonzero(problem.s))
-    top = float(np.max(problem.s * problem.matrix.row_square_norms))
+    top, passes = float(np.max(problem.s * problem.matrix.row_square_norms)), 1
     if batch > 1:
         share = (batch - 1) / (n - 1)
-        top = (1.0 - share) * top + share * largest_eigenvalue(problem)
-    return 1.0 + problem.loss.smoothness / problem.penalty.strong_convexity * top
+        whole, passes = largest_eigenvalue(problem)
+        top = (1.0 - share) * top + share * whole
+    return 1.0 + problem.loss.smoothness / problem.penalty.strong_convexity * top, passes
 
 
 class _State(FrankWolfeState):
@@ -110,12 +111,12 @@ class _State(FrankWolfeState):
     def __init__(self, problem: Any, start: Point | None, rng: np.random.Generator, batch: int | None, strongly_convex: bool):
         super().__init__(problem, start, rng)
         self.batch = batch_size(batch, self.order.size)
-        self.sigma = relative_smoothness(problem, self.batch) if strongly_convex else None
+        self.sigma, passes = relative_smoothness(problem, self.batch) if strongly_convex else (0.0, 0)  # 0: the convex rule
         self.u = np.zeros(problem.d)
         self.z = np.zeros(problem.n) if start is None else problem.margins(self.v)
         self.a = problem.slopes(self.z)
         self.c = problem.matrix.rmatvec(problem.s * self.a)
-        self.accesses += problem.matrix.nnz
+        self.accesses += (1 + passes + (start is not None)) * problem.matrix.nnz
         self.initial_gradients = self.sample_gradients = self.order.size
 
 
@@ -162,7 +163,7 @@ class GSFW(Solver):
     def step(self, problem: Any, state: _State) -> None:
         n, batch = state.order.size, state.batch
         i = state.iterations + np.arange(-(-n // batch), dtype=np.float64)
-        etas, alphas = convex_steps(i, n / batch) if state.sigma is None else strongly_convex_steps(i, n / batch, state.sigma)
+        etas, alphas = strongly_convex_steps(i, n / batch, state.sigma) if state.sigma else convex_steps(i, n / batch)
         draws = state.rng.random((len(i), batch))
         state.scale, reads = substitute_steps(
             problem.loss, problem.penalty, problem.matrix.rows, problem.y, problem.s, state.order, draws, etas, alphas,
