@@ -36,7 +36,7 @@ def build_parser() -> argparse.ArgumentParser:
         description="Linear models by saddle-point optimisation, each with a certificate of how near to the optimum it is.",
         epilog=EPILOG,
     )
-    parser.add_argument("--version", action="store_true", help="print the version and exit")
+    parser.add_argument("-V", "--version", action="store_true", help="print the version and exit")
     subparsers = parser.add_subparsers(metavar="COMMAND")
     for name in COMMANDS:
         importlib.import_module(f"saddlery.cli.{name}").add_parser(subparsers)

@@ -24,7 +24,7 @@ def add_parser(subparsers: Any) -> None:
         "reproduce",
         help="compute tables and figures of the papers again",
         description="Compute tables and figures of the papers again, and show them beside what is printed there.",
-        epilog="a command that was stopped goes on where it was when it is given again: what is computed is kept in the output folder",
+        epilog="what is computed is kept in the output folder: a command that was stopped and is given again goes on where it was",
     )
     parser.add_argument("names", metavar="NAME", nargs="*", help=f"experiments, or '{EVERYTHING}'; see --list")
     parser.add_argument("--list", action="store_true", help="list the experiments and the data that they need")

@@ -51,7 +51,7 @@ def load(path: Path, name: str) -> tuple[Any, np.ndarray]:
 
     entry = SETS[name]
     data = read_data(path, n_features=entry.columns, format="svmlight")
-    return data.X, np.where(np.isin(data.y, entry.positive), 1.0, -1.0)
+    return data.X, np.where(np.isin(np.asarray(data.y), entry.positive), 1.0, -1.0)
 
 
 def file_digest(path: Path) -> str:

@@ -15,4 +15,4 @@ class FrankWolfeFigure1(GapFigure):
     paper = f"{PAPER}, Figure 1"
     axis = "sample_gradients"
     what = "sample gradients"
-    marks = (1.0, 10.0, 100.0, 500.0)
+    marks = (2.0, 10.0, 100.0, 500.0)

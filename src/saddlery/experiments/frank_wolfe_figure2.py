@@ -15,4 +15,4 @@ class FrankWolfeFigure2(GapFigure):
     paper = f"{PAPER}, Figure 2"
     axis = "oracle_calls"
     what = "oracle calls"
-    marks = (100.0, 1000.0, 10_000.0)
+    marks = (10.0, 200.0, 2000.0, 20_000.0)

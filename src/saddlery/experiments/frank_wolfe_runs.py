@@ -34,7 +34,7 @@ def _problem(data: Any, radius: float) -> LinearProblem:
 
 
 def optimum(data: Any, report: Report, *, radius: float, tol: float, most_steps: int) -> dict[str, Any]:
-    """The optimal value by accelerated projected gradient steps with backtracking and restarts, certified to a relative gap of `tol`.
+    """The optimal value by accelerated projected gradient steps with backtracking and restarts, to a certified relative gap `tol`.
 
     Beck and Teboulle 2009 for the step, O'Donoghue and Candes 2015 for the restart. It shares no line with the solvers that are
     measured by its answer, other than the problem itself.
@@ -91,8 +91,8 @@ def trajectory(
     """Primal values, best dual values and counted calls of a solver, after each of its steps.
 
     It ends when one of the budgets is used up or the relative gap is certified to `tol`. Dual values are looked at less and less
-    often; in between the last one stands, which is a bound all the same. ``initial_gradients`` says how many sample gradients of the
-    count belong to a full gradient at the start that the papers do not count.
+    often; in between the last one stands, which is a bound all the same. ``initial_gradients`` says how many of the sample
+    gradients belong to a full gradient at the start, which the paper does not count.
     """
     problem = _problem(data, radius)
     method = resolve(problem, "auto" if solver == "auto" else SOLVERS.get(solver)(**options))

@@ -7,7 +7,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from saddlery.experiments.base import Column, Experiment, Outcome, Results, Row, Run, Table
-from saddlery.experiments.frank_wolfe import PAPER, Curve, curves_of, optimum_of, runs_of, settings_of
+from saddlery.experiments.frank_wolfe import PAPER, curves_of, optimum_of, runs_of, settings_of
 
 __all__ = ["FrankWolfeTable3"]
 
@@ -191,8 +191,8 @@ def _optima(there: list[str], results: Results) -> Table:
 def _notes(lines: list[_Line], target: float, missing: list[str]) -> list[str]:
     return [
         *(f"{data}: not available; what the paper prints for it stands alone." for data in missing),
-        "A sample gradient is one row of one batch. As in the paper, a full gradient at the start is not counted (one more pass for "
-        "Frank-Wolfe, GSFW and SAG-FW); of the default everything is counted.",
+        "A sample gradient is one row of one batch. As in the paper, a full gradient at the start is not counted (one more pass "
+        "for Frank-Wolfe, GSFW and SAG-FW); of the default everything is counted.",
         *_about_frank_wolfe(lines, target),
         *_about_factor(lines, "GSFW", "Seeds differ by as much, so that no closer agreement can be asked for."),
         *_about_factor(lines, "SCGM", "The paper does not state its step; 2/(t+1) is used here."),
@@ -233,8 +233,8 @@ def _about_certificates(lines: list[_Line], target: float) -> list[str]:
     if not gaps:
         return []
     return [
-        f"GSFW knows little of its own success: when its objective is within {target:g} of the optimum, the gap that it has proved is "
-        f"{_range(gaps, '{:.0e}')}."
+        f"GSFW knows little of its own success: when its objective is within {target:g} of the optimum, the gap that it has "
+        f"proved is {_range(gaps, '{:.0e}')}."
     ]
 
 

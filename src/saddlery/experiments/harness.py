@@ -1,8 +1,8 @@
 """Runs experiments: finds data, takes from the records what is there, computes the rest, writes and returns what they show.
 
-Everything is written below one folder: ``records/`` holds a JSON file for each run, and each experiment has a folder of its name with
-``result.json`` (all values, each row with the files of its records), ``result.md``, and ``figure.png`` and ``figure.svg`` if it draws;
-what a quick run shows has a folder of its own, so that it never replaces what took long.
+Everything is written below one folder: ``records/`` holds a JSON file for each run, and each experiment has a folder of its name
+with ``result.json`` (all values, each row with the files of its records), ``result.md``, and ``figure.png`` and ``figure.svg`` if
+it draws; what a quick run shows has a folder of its own, so that it never replaces what took long.
 A record is written as soon as its run is done, so that a harness that was killed and is started again goes on where it was.
 """
 

@@ -1,4 +1,4 @@
-"""A digest of the sources that a computation depends on, so that a record is used again exactly as long as it would come out the same.
+"""A digest of the sources that a computation depends on: a record is used again as long as they are the same.
 
 A module counts with all that it imports of its own package and of this library, also inside functions. Solvers that are called by
 their names are followed like imports. An edit of a command or of a page thus leaves the records valid.
