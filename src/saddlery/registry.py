@@ -97,11 +97,16 @@ SOLVERS = Registry(
         "proximal_point": "saddlery.solvers.proximal_point:ProximalPoint",
         "row_space": "saddlery.solvers.row_space:RowSpace",
         "corrective": "saddlery.solvers.corrective:Corrective",
+        "multiplier": "saddlery.solvers.multiplier:Multiplier",
+        "projected_gradient": "saddlery.solvers.projected:ProjectedGradient",
         "sdca": "saddlery.solvers.sdca:SDCA",
         "primal_cd": "saddlery.solvers.primal_cd:PrimalCD",
         "spdc": "saddlery.solvers.spdc:SPDC",
         "dgpd": "saddlery.solvers.dgpd:DGPD",
         "dgpd_active": "saddlery.solvers.dgpd_active:DGPDActive",
+        "pairwise_fw": "saddlery.solvers.away_steps:PairwiseFW",
+        "blended_pairwise_fw": "saddlery.solvers.away_steps:BlendedPairwiseFW",
+        "away_fw": "saddlery.solvers.away_steps:AwayStepsFW",
     },
 )
 READERS = Registry(

@@ -36,7 +36,9 @@ prox(v, step)                 as above, for vectors; the projection for sets
 
 Facts of bounded penalties: `strong_convexity` and `threshold` (0 for sets), `bounded` = True, ``atom_size(d)``, the most
 entries that an atom has. Those for one number of columns only have ``check_columns(d)``. Polytopes whose corners lie on the axes
-say so: `corners` is "signed" (``+-radius e_j``, 0 is inside) or "positive" (``radius e_j``, and nothing else).
+say so: `corners` is "signed" (``+-radius e_j``, 0 is inside) or "positive" (``radius e_j``, and nothing else). A ball, ``size(w) <=
+radius``, may offer ``relaxed(mu)``: the separable penalty with which mu times the ball's function takes the place of the constraint, and
+``largest_multiplier(gradient)``: a mu that is surely large enough, given the gradient at w = 0.
 """
 
 from __future__ import annotations

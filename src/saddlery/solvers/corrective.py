@@ -8,8 +8,8 @@ support, and minimises a Newton model of the loss over all points that the atoms
 is a quadratic programme with one constraint beside the signs. It is solved on faces: the minimum on a face is a linear system; a
 weight that would change its sign leaves, the column with the worst slope enters, and in finitely many steps none is left.
 
-Frank-Wolfe steps go from corner to corner and zig-zag towards a face; this goes along faces. On a9a, w8a and mushrooms (radius 5)
-a relative gap of 1e-6 takes 1 % of the passes that pairwise steps take, and the paper's method does not get there at all.
+Frank-Wolfe steps go from corner to corner and zig-zag towards a face; this goes along faces. For logistic loss and radius 5 a relative
+gap of 1e-6 takes 7 to 9 passes over a9a, w8a and mushrooms, pairwise steps take 39 to 224 (benchmarks/constraints.py).
 
 =========  ==================================================================  ============================
 here       meaning                                                             letters of the paper
