@@ -107,6 +107,13 @@ SOLVERS = Registry(
         "pairwise_fw": "saddlery.solvers.away_steps:PairwiseFW",
         "blended_pairwise_fw": "saddlery.solvers.away_steps:BlendedPairwiseFW",
         "away_fw": "saddlery.solvers.away_steps:AwayStepsFW",
+        "frank_wolfe": "saddlery.solvers.frank_wolfe:FrankWolfe",
+        "gsfw": "saddlery.solvers.gsfw:GSFW",
+        "sag_fw": "saddlery.solvers.sag_fw:SagFW",
+        "scgm": "saddlery.solvers.scgm:SCGM",
+        "sfw": "saddlery.solvers.sfw:SFW",
+        "svrf": "saddlery.solvers.svrf:SVRF",
+        "scgs": "saddlery.solvers.scgs:SCGS",
     },
 )
 READERS = Registry(
