@@ -99,6 +99,7 @@ SOLVERS = Registry(
         "corrective": "saddlery.solvers.corrective:Corrective",
         "multiplier": "saddlery.solvers.multiplier:Multiplier",
         "projected_gradient": "saddlery.solvers.projected:ProjectedGradient",
+        "pdhg": "saddlery.solvers.pdhg:PDHG",
         "sdca": "saddlery.solvers.sdca:SDCA",
         "primal_cd": "saddlery.solvers.primal_cd:PrimalCD",
         "spdc": "saddlery.solvers.spdc:SPDC",

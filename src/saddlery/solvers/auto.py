@@ -47,6 +47,14 @@ class Facts:
         return getattr(self.problem.penalty, "bounded", False)
 
     @property
+    def corners(self) -> bool:
+        return hasattr(self.problem.penalty, "corners")
+
+    @property
+    def ball(self) -> bool:
+        return hasattr(self.problem.penalty, "relaxed")
+
+    @property
     def selects(self) -> bool:
         return self.problem.penalty.threshold > 0.0
 

@@ -316,7 +316,11 @@ class Corrective(Solver):
     def _violation(self, problem: Any, state: _State, W: np.ndarray, gradient: np.ndarray) -> float:
         """The Frank-Wolfe gap on the working set, in units of slopes."""
         score = np.abs(gradient) if problem.penalty.corners == "signed" else -gradient
-        best = max(float(score.max(initial=0.0)) - problem.penalty.threshold, 0.0) if problem.penalty.corners == "signed" else score.max()
+        best = (
+            max(float(score.max(initial=0.0)) - problem.penalty.threshold, 0.0)
+            if problem.penalty.corners == "signed"
+            else score.max()
+        )
         held = float(gradient @ state.w[W]) + problem.penalty.threshold * float(np.abs(state.w[W]).sum())
         return float(best + held / problem.penalty.radius) + abs(float(state.r.sum())) * problem.fit_intercept
 
@@ -343,11 +347,18 @@ class Corrective(Solver):
         state.accesses += block.entries
         return self._line_search(problem, state, block, origin, move, along, float(move[-1]) if free else 0.0)
 
-    def _line_search(self, problem: Any, state: _State, block: WorkingBlock, origin: Any, move: Any, along: Any, shift: float) -> bool:
+    def _line_search(
+        self, problem: Any, state: _State, block: WorkingBlock, origin: Any, move: Any, along: Any, shift: float
+    ) -> bool:
         """The largest of the sizes 1, 1/2, 1/4, ... with sufficient descent; moves the state there."""
         m, strength = block.m, problem.penalty.threshold
         size_before = strength * float(np.abs(origin[:m]).sum())
-        fall = float(state.r @ along) + shift * float(state.r.sum()) + strength * float(np.abs(origin[:m] + move[:m]).sum()) - size_before
+        fall = (
+            float(state.r @ along)
+            + shift * float(state.r.sum())
+            + strength * float(np.abs(origin[:m] + move[:m]).sum())
+            - size_before
+        )
         base = state.value + size_before
         size = 1.0
         while size >= 1e-7:
