@@ -1,7 +1,7 @@
 """Frank-Wolfe with an active set of atoms: away steps, pairwise steps, blended pairwise steps.
 
-All three keep w as a convex combination of atoms and may take weight away from an atom, which plain Frank-Wolfe cannot; on polytopes
-that makes convergence linear. With g the gradient, v the oracle's atom, a and l the worst and the best atom in use, a step goes
+All three keep w as a convex combination of atoms and may take weight away from an atom, which plain Frank-Wolfe cannot; on
+polytopes that makes convergence linear. With g the gradient, v the atom of the oracle, a and l the worst and the best atom in use:
 
     away       towards v or away from a, whichever slope is steeper          w + t (v - w)  or  w + t (w - a)
     pairwise   from a to v                                                   w + t (v - a)

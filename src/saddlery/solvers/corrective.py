@@ -1,15 +1,15 @@
 """Fully corrective Frank-Wolfe with Newton steps, several atoms a round: the default for l1 balls and simplices.
 
 A round asks the oracle for the best atoms (not one but several: the columns with the largest slopes), adds their columns to the
-support, and minimises a Newton model of the loss over all points that the atoms span, exactly. With u the weights on the working set W
+support, and minimises a Newton model of the loss over all points that the atoms span. With u the weights on the working set W
 
     min_u  q.(u - w_W) + 1/2 (u - w_W)' H (u - w_W) + strength ||u||_1        u in the polytope,  H = X_W' diag(s l''(z)) X_W
 
 is a quadratic programme with one constraint beside the signs. It is solved on faces: the minimum on a face is a linear system; a
 weight that would change its sign leaves, the column with the worst slope enters, and in finitely many steps none is left.
 
-Frank-Wolfe steps go from corner to corner and zig-zag towards a face; this goes along faces. For logistic loss and radius 5 a relative
-gap of 1e-6 takes 7 to 9 passes over a9a, w8a and mushrooms, pairwise steps take 39 to 224 (benchmarks/constraints.py).
+Frank-Wolfe steps go from corner to corner and zig-zag towards a face; this goes along faces. For logistic loss and radius 5 a
+relative gap of 1e-6 takes 7 to 9 passes over a9a, w8a and mushrooms, pairwise steps take 39 to 224 (benchmarks/constraints.py).
 
 =========  ==================================================================  ============================
 here       meaning                                                             letters of the paper
@@ -51,7 +51,7 @@ SINGULAR = 1e-12  # the smallest pivot of a face, as a share of the diagonal
 def enter_face(penalty, gram, factor, face, size, j):
     """Add column j to the face: one more row of the Cholesky factor L of its Gram matrix.
 
-    A column that depends on those already there gets a small pivot instead of none: steps along it are then too short, and repeated.
+    A column that depends on those already there gets a small pivot instead of none: steps along it are short then, and repeated.
     """
     for k in range(size):
         total = gram[j, face[k]]
@@ -86,7 +86,7 @@ def leave_face(penalty, factor, face, size, at):
 def face_move(penalty, u, q, sign, factor, face, size, room, tight, strength, along, across):
     """The move to the minimum on the face, and the multiplier of the constraint if that is tight.
 
-    Solves H x = -(q + strength sign) and H x' = sign on the face; the move is x - level x' with sign.move = room. Returns the level.
+    Solves H x = -(q + strength sign) and H x' = sign on the face; the move is x - level x' with sign.move = room.
     """
     for k in range(size):
         j = face[k]

@@ -4,10 +4,10 @@ With size(w) <= radius the constraint, the penalised problem
 
     min_{w,b}  sum_i s_i l(y_i, x_i.w + b) + g(w) + mu h(w)          h(w) = ||w||_1 or ||w||^2 / 2
 
-has the solution of the constrained one for one mu >= 0, and the size of its solution falls with mu. Each epoch solves it for one mu by
-the solver that `auto` has for it (any loss, so the hinge is served), from where the last one ended. Between a solution w- inside the ball
-and a solution w+ outside lies a point of size `radius`, and between their dual points another dual point: these two
-are judged. Their gap falls with the square of the bracket, so few values of mu are enough.
+has the solution of the constrained one for one mu >= 0, and the size of its solution falls with mu. Each epoch solves it for one
+mu by the solver that `auto` has for it (any loss, so the hinge is served), from where the last one ended. Between a solution w-
+inside the ball and a solution w+ outside lies a point of size `radius`, and between their dual points another dual point: these
+two are judged. Their gap falls with the square of the bracket, so few values of mu are enough.
 """
 
 from __future__ import annotations

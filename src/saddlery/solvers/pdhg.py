@@ -5,9 +5,9 @@ in the norm sum_i s_i a_i^2 of the dual, where the row weights cancel:
 
     w+ = prox_g(w - tau X'(s a), tau)             a+ = prox_{l*}(a + sigma X(2 w+ - w), sigma)             tau sigma lambda_max <= 1
 
-Averages converge faster in theory and the last iterates in practice, so whichever has the smaller gap is judged, and the method starts
-anew from it once the gap has fallen enough (Applegate et al. 2021); then the balance of the two steps is set from how far both
-players have moved. Products are linear: those of averages cost no pass.
+Averages converge faster in theory and the last iterates in practice, so whichever has the smaller gap is judged, and the method
+starts anew from it once the gap has fallen enough (Applegate et al. 2021); then the balance of the two steps is set from how far
+both players have moved. Products are linear: those of averages cost no pass.
 
 =============  =====================================================================
 here           meaning
@@ -54,7 +54,8 @@ class _Pair(NamedTuple):
 
     def plus(self, other: _Pair, share: float) -> _Pair:
         """self + share (other - self)."""
-        return _Pair(*(mine + share * (theirs - mine) for mine, theirs in zip(self, other, strict=True)))
+        pairs: Any = zip(self, other, strict=True)
+        return _Pair(*(mine + share * (theirs - mine) for mine, theirs in pairs))
 
     def point(self) -> Point:
         return Point(self.w, self.b, self.a, self.Xw, self.Xta)
