@@ -8,6 +8,8 @@ import pytest
 import saddlery as sd
 from saddlery.registry import LOSSES, PENALTIES, SOLVERS
 
+SETS = (sd.penalties.L1Ball(1.5), sd.penalties.Simplex(1.5))  # two of them, with two losses: kernels of each are compiled anew
+
 
 @dataclass(frozen=True)
 class Case:
@@ -25,8 +27,9 @@ class Case:
 
 def _cases():
     """Grouped by loss and penalty, so that neighbours share compiled kernels."""
+    strengths = [PENALTIES.get(name)(0.7) for name in PENALTIES.names() if not getattr(PENALTIES.get(name), "bounded", False)]
     for loss in (LOSSES.get(name)() for name in LOSSES.names()):
-        for penalty in (PENALTIES.get(name)(0.7) for name in PENALTIES.names()):
+        for penalty in [*strengths, *(SETS if LOSSES.name_of(loss) in ("logistic", "squared") else ())]:
             for intercept in (False, True):
                 problem = sd.LinearProblem([[1.0], [2.0]], [1, -1], loss, penalty, fit_intercept=intercept)
                 for name in SOLVERS.names():
