@@ -84,7 +84,15 @@ PENALTIES = Registry(
         "l2": "saddlery.penalties.l2:L2",
         "elasticnet": "saddlery.penalties.elastic_net:ElasticNet",
         "l1_ball": "saddlery.penalties.l1_ball:L1Ball",
+        "l2_ball": "saddlery.penalties.l2_ball:L2Ball",
         "simplex": "saddlery.penalties.simplex:Simplex",
+        "capped_simplex": "saddlery.penalties.capped_simplex:CappedSimplex",
+        "box": "saddlery.penalties.box:Box",
+        "group_ball": "saddlery.penalties.group_ball:GroupBall",
+        "k_support": "saddlery.penalties.k_support:KSupport",
+        "l1_in_ball": "saddlery.penalties.in_ball:L1InBall",
+        "l2_in_ball": "saddlery.penalties.in_ball:L2InBall",
+        "elasticnet_in_ball": "saddlery.penalties.in_ball:ElasticNetInBall",
     },
 )
 SOLVERS = Registry(

@@ -20,8 +20,8 @@ class L1Ball(NamedTuple):
 
     Examples
     --------
-    >>> L1Ball(2.0).prox([3.0, -1.0], 1.0)
-    array([2., 0.])
+    >>> L1Ball(2.0).prox([-3.0, 1.0], 1.0)
+    array([-2.,  0.])
     """
 
     radius: float

@@ -81,6 +81,8 @@ class Facts:
     @property
     def conditioning(self) -> float:
         problem = self.problem
+        if problem.penalty.strong_convexity == 0.0:  # a set
+            return float("inf")
         top = float(np.max(problem.s * problem.matrix.row_square_norms))
         return top * problem.loss.smoothness / problem.penalty.strong_convexity
 
