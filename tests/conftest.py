@@ -1,7 +1,8 @@
 """What the tests share: every loss and penalty of the registry, small random problems, their optima from a conic solver.
 
 A new loss or penalty is met by all families of tests once it is registered. It needs one line here: its formula, written
-once for NumPy and CVXPY alike and by nobody who looked at its code.
+once for NumPy and CVXPY alike and by nobody who looked at its code. A constraint needs an instance for 12 columns and its
+definition in CVXPY.
 """
 
 import functools
@@ -23,8 +24,27 @@ LOSS_VARIANTS = {"smooth_hinge": [{"gamma": 0.3}], "huber": [{"delta": 0.4}]}
 PENALTY_VARIANTS = {"elasticnet": [{"l1_ratio": 0.9}, {"l1_ratio": 0.0}, {"l1_ratio": 1.0}]}
 
 
+SETS = {
+    "l1_ball": sd.penalties.L1Ball(1.5),
+    "l2_ball": sd.penalties.L2Ball(0.8),
+    "simplex": sd.penalties.Simplex(1.5),
+    "capped_simplex": sd.penalties.CappedSimplex(1.3, cap=0.3),
+    "box": sd.penalties.Box(-0.3, np.linspace(0.2, 0.9, 12)),
+    "group_ball": sd.penalties.GroupBall(1.3, groups=[0, 1, 2, 0, 1, 2, 3, 3, 3, 0, 4, 1], weights=[1.0, 2.0, 0.5, 1.5, 1.0]),
+    "k_support": sd.penalties.KSupport(1.0, k=3),
+    "l1_in_ball": sd.penalties.L1InBall(0.02, radius=1.2),
+    "l2_in_ball": sd.penalties.L2InBall(0.05, radius=0.7),
+    "elasticnet_in_ball": sd.penalties.ElasticNetInBall(0.05, 0.4, radius=0.7),
+}
+
+
+def is_set(name):
+    """Whether a registered penalty is a constraint."""
+    return getattr(PENALTIES.get(name), "bounded", False)
+
+
 def _cases(registry, variants, *first):
-    for name in registry.names():
+    for name in (name for name in registry.names() if registry is LOSSES or not is_set(name)):
         for options in [{}, *variants.get(name, [])]:
             label = "-".join([name, *(f"{key}={value}" for key, value in options.items())])
             yield pytest.param(registry.get(name)(*first, **options), id=label)
@@ -38,8 +58,20 @@ def any_loss(request):
 
 @pytest.fixture(params=_cases(PENALTIES, PENALTY_VARIANTS, 0.7))
 def any_penalty(request):
-    """Every registered penalty, with strength 0.7."""
+    """Every registered penalty that is no constraint, with strength 0.7."""
     return request.param
+
+
+@pytest.fixture(params=SETS.values(), ids=SETS.keys())
+def any_set(request):
+    """Every registered constraint on vectors, for 12 columns."""
+    return request.param
+
+
+@pytest.fixture(scope="session")
+def all_sets():
+    """The constraints on vectors by their names."""
+    return SETS
 
 
 # --------------------------------------------------------------------------- formulas, for NumPy and CVXPY alike
@@ -78,33 +110,84 @@ PENALTY_FORMULAS = {
         penalty.alpha * (penalty.l1_ratio * f.sum(f.abs(w)) + (1 - penalty.l1_ratio) / 2 * f.sum(f.square(w)))
     ),
 }
+for _name in ("l1", "l2", "elasticnet"):
+    PENALTY_FORMULAS[f"{_name}_in_ball"] = PENALTY_FORMULAS[_name]
 
 
-def objective(maths, problem, X, w, b):
-    """The objective of a problem with the data X, by the formulas above."""
-    values = LOSS_FORMULAS[LOSSES.name_of(problem.loss)](maths, problem.loss, problem.y, X @ w + b)
-    return maths.sum(maths.multiply(problem.s, values)) + PENALTY_FORMULAS[PENALTIES.name_of(problem.penalty)](
-        maths, problem.penalty, w
-    )
+def k_support_constraints(cp, penalty, w):
+    """||w||^2 = min sum_i w_i^2 / theta_i over 0 <= theta <= 1, sum theta <= k; tests/penalties check it by enumeration."""
+    theta = cp.Variable(w.size)
+    total = cp.sum([cp.quad_over_lin(w[i], theta[i]) for i in range(w.size)])
+    return [theta <= 1, cp.sum(theta) <= penalty.k, total <= penalty.radius**2]
 
 
-@functools.cache
-def _optimum(problem):
+SET_DEFINITIONS = {
+    "l1_ball": lambda cp, p, w: [cp.norm1(w) <= p.radius],
+    "l2_ball": lambda cp, p, w: [cp.norm2(w) <= p.radius],
+    "simplex": lambda cp, p, w: [w >= 0, cp.sum(w) == p.radius],
+    "capped_simplex": lambda cp, p, w: [w >= 0, w <= p.cap, cp.sum(w) == p.radius],
+    "box": lambda cp, p, w: [w >= np.broadcast_to(p.low, w.shape), w <= np.broadcast_to(p.high, w.shape)],
+    "group_ball": lambda cp, p, w: [
+        cp.sum([weight * cp.norm2(w[np.flatnonzero(p.groups == g)]) for g, weight in enumerate(p.weights)]) <= p.radius
+    ],
+    "k_support": k_support_constraints,
+    "l1_in_ball": lambda cp, p, w: [cp.norm1(w) <= p.radius],
+    "l2_in_ball": lambda cp, p, w: [cp.norm2(w) <= p.radius],
+    "elasticnet_in_ball": lambda cp, p, w: [cp.norm2(w) <= p.radius],
+}
+
+
+def penalty_and_constraints(penalty, w):
+    """g(w) in CVXPY: an expression, and a list of constraints."""
     import cvxpy as cp
 
-    X = problem.matrix.values
-    w, b = cp.Variable(problem.d), cp.Variable() if problem.fit_intercept else 0.0
-    model = cp.Problem(cp.Minimize(objective(cp, problem, X, w, b)))
+    name = PENALTIES.name_of(penalty)
+    value = PENALTY_FORMULAS[name](cp, penalty, w) if name in PENALTY_FORMULAS else 0.0
+    return value, SET_DEFINITIONS[name](cp, penalty, w) if name in SET_DEFINITIONS else []
+
+
+def solve_conic(model):
+    """The optimal value of a CVXPY problem, as exact as can be had."""
+    import cvxpy as cp
+
     for tol in (1e-11, 1e-10, 1e-9):  # the last digits are not always to be had
         accuracy = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas", "tol_ktratio"), tol)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
             model.solve(solver=cp.CLARABEL, **accuracy)
         if model.status == "optimal":
-            break
-    else:
-        pytest.fail(f"the conic solver gave up: {model.status}")
-    return float(model.value)
+            return float(model.value)
+    return pytest.fail(f"the conic solver gave up: {model.status}")
+
+
+@pytest.fixture(scope="session")
+def conic():
+    """conic(penalty, d, objective): the optimal w and value of objective(w) + g(w), from CVXPY; `objective` takes a variable."""
+
+    def solve(penalty, d, function):
+        import cvxpy as cp
+
+        w = cp.Variable(d)
+        value, constraints = penalty_and_constraints(penalty, w)
+        best = solve_conic(cp.Problem(cp.Minimize(function(cp, w) + value), constraints))
+        return np.array(w.value), best
+
+    return solve
+
+
+def loss_part(maths, problem, X, w, b):
+    """The weighted mean loss of a problem with the data X, by the formulas above."""
+    values = LOSS_FORMULAS[LOSSES.name_of(problem.loss)](maths, problem.loss, problem.y, X @ w + b)
+    return maths.sum(maths.multiply(problem.s, values))
+
+
+@functools.cache
+def _optimum(problem):
+    import cvxpy as cp
+
+    w, b = cp.Variable(problem.d), cp.Variable() if problem.fit_intercept else 0.0
+    value, constraints = penalty_and_constraints(problem.penalty, w)
+    return solve_conic(cp.Problem(cp.Minimize(loss_part(cp, problem, problem.matrix.values, w, b) + value), constraints))
 
 
 @pytest.fixture(scope="session")
@@ -116,7 +199,12 @@ def optimum():
 @pytest.fixture(scope="session")
 def plain_primal():
     """plain_primal(problem, w, b): the objective in plain NumPy."""
-    return lambda problem, w, b=0.0: float(objective(NumPyMaths, problem, problem.matrix.values, w, b))
+
+    def primal(problem, w, b=0.0):
+        formula = PENALTY_FORMULAS[PENALTIES.name_of(problem.penalty)]
+        return float(loss_part(NumPyMaths, problem, problem.matrix.values, w, b) + formula(NumPyMaths, problem.penalty, w))
+
+    return primal
 
 
 # --------------------------------------------------------------------------- problems
@@ -143,6 +231,8 @@ def _make_problem(loss, penalty, matrix, intercept, weights, ratio, n, d, seed, 
     y = np.where(z > np.median(z) - 0.3, 1.0, -1.0) if loss.targets == "signs" else z
     X = MATRICES[matrix](X.astype(dtype))
     problem = sd.LinearProblem(X, y, loss, penalty, s if weights else None, intercept)
+    if getattr(penalty, "bounded", False):
+        return problem
     top = problem.alpha_max()
     alpha = ratio * top if np.isfinite(top) else ratio / 4
     return problem.with_penalty(penalty.scaled(alpha / penalty.alpha))
@@ -150,7 +240,10 @@ def _make_problem(loss, penalty, matrix, intercept, weights, ratio, n, d, seed, 
 
 @pytest.fixture(scope="session")
 def make_problem():
-    """make_problem(loss, penalty, ...): a small random problem at `ratio` of alpha_max; the same object for the same arguments."""
+    """make_problem(loss, penalty, ...): a small random problem, the same object for the same arguments.
+
+    A penalty has `ratio` times the strength alpha_max; a constraint stays as it is.
+    """
 
     def make(loss, penalty, matrix="dense", intercept=False, weights=False, ratio=0.1, n=40, d=12, seed=0, dtype="float64"):
         return _make_problem(loss, penalty, matrix, intercept, weights, ratio, n, d, seed, dtype)

@@ -52,6 +52,18 @@ def test_readme_shows_what_it_prints(tmp_path):
         assert math.isclose(float(printed), float(written), rel_tol=1e-3, abs_tol=1e-5)
 
 
+def test_code_of_the_page_on_constraints_runs(tmp_path):
+    """All its blocks in order, in one process, without warnings."""
+    text = (ROOT / "docs" / "constraints.md").read_text(encoding="utf-8")
+    code = "\n".join(re.findall(r"```python\n(.*?)```", text, re.DOTALL))
+    script = tmp_path / "page.py"  # a file, so that the compiler finds the source
+    script.write_text(code, encoding="utf-8")
+    answer = subprocess.run(
+        [sys.executable, "-W", "error", str(script)], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+
+
 @pytest.mark.parametrize("page", sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]), ids=lambda path: path.name)
 def test_links_of_the_documentation_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):

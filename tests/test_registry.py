@@ -47,7 +47,7 @@ def test_near_misses(table, typo, meant):
 
 def test_the_published_names_are_there():
     assert {"logistic", "hinge", "smooth_hinge", "squared_hinge", "squared", "huber"} <= set(LOSSES.names())
-    assert {"l1", "l2", "elasticnet"} <= set(PENALTIES.names())
+    assert {"l1", "l2", "elasticnet", "l1_ball", "l2_ball", "simplex"} <= set(PENALTIES.names())
     assert {"prox_newton", "active_sdca", "dgpd", "dgpd_active", "sdca", "spdc", "primal_cd"} <= set(SOLVERS.names())
 
 

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 
 import saddlery as sd
 from saddlery.errors import InputError
+from saddlery.model_codec import part_fields
 from saddlery.registry import LOSSES, PENALTIES
 from saddlery.verify import verify
 
@@ -27,19 +28,34 @@ PENALTY_CASES = [
     sd.penalties.ElasticNet(0.05, 1.0),
     sd.penalties.ElasticNet(0.05, 0.0),
 ]
+SET_CASES = [  # for any number of columns
+    lambda d: sd.penalties.L1Ball(0.6),
+    lambda d: sd.penalties.L2Ball(0.6),
+    lambda d: sd.penalties.Simplex(0.6),
+    lambda d: sd.penalties.CappedSimplex(0.6, 1.1 / d),
+    lambda d: sd.penalties.Box(-0.3, np.linspace(0.1, 0.5, d)),
+    lambda d: sd.penalties.GroupBall(0.6, np.arange(d) % min(3, d), np.arange(1.0, 1.0 + min(3, d))),
+    lambda d: sd.penalties.KSupport(0.6, 3),
+    lambda d: sd.penalties.L1InBall(0.02, 0.6),
+    lambda d: sd.penalties.L2InBall(0.1, 0.6),
+    lambda d: sd.penalties.ElasticNetInBall(0.1, 0.4, 0.6),
+    lambda d: sd.penalties.ElasticNetInBall(0.1, 1.0, 0.6),
+]
+SET_NAMES = [PENALTIES.name_of(make(4)) for make in SET_CASES]
 FIELDS = ("primal", "dual", "gap", "relative_gap", "scale")
 
 
 def describe(problem):
     return {
-        "loss": {"name": LOSSES.name_of(problem.loss), **problem.loss._asdict()},
-        "penalty": {"name": PENALTIES.name_of(problem.penalty), **problem.penalty._asdict()},
+        "loss": part_fields(LOSSES, problem.loss),
+        "penalty": part_fields(PENALTIES, problem.penalty),
         "fit_intercept": problem.fit_intercept,
     }
 
 
 def random_problem(rng, loss, penalty, intercept, weighted, sparse):
     n, d = int(rng.integers(5, 60)), int(rng.integers(1, 20))
+    penalty = penalty if hasattr(penalty, "strong_convexity") else penalty(d)
     X = rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.6)
     y = rng.normal(size=n) * 2 + 1
     if loss.targets == "signs":
@@ -83,6 +99,37 @@ def test_any_dual_point_gives_a_bound(loss, penalty, intercept):
         assert found["gap"] >= 0.0
 
 
+def test_the_cases_cover_the_constraints():
+    assert set(SET_NAMES) == {name for name in PENALTIES.names() if hasattr(PENALTIES.get(name), "atom")}
+
+
+@pytest.mark.parametrize("loss", [LOSS_CASES[0], LOSS_CASES[5]], ids=str)
+@pytest.mark.parametrize("make", SET_CASES, ids=SET_NAMES)
+@pytest.mark.parametrize("intercept", [False, True])
+def test_constraints_agree_with_certify(loss, make, intercept):
+    rng = np.random.default_rng(11)
+    for sparse in (False, True, False, True):
+        problem, X, s = random_problem(rng, loss, make, intercept, True, sparse)
+        w, b = problem.penalty.prox(rng.normal(size=problem.d), 0.1), float(intercept) * 0.3
+        a = problem.slopes(problem.margins(w), b) + 0.1 * rng.normal(size=problem.n)
+        expected = sd.certify(problem, w, a, b)
+        found = verify(describe(problem), sp.csr_array(X) if sparse else X, problem.y, s, w, b, problem.dual_point(a).a)
+        assert np.isfinite(found["gap"])
+        for field in FIELDS:
+            assert found[field] == pytest.approx(getattr(expected, field), rel=1e-10, abs=1e-10), field
+        outside = verify(describe(problem), X, problem.y, s, w + 10.0, b, a)
+        assert outside["primal"] == np.inf
+
+
+@pytest.mark.parametrize("make", SET_CASES, ids=SET_NAMES)
+def test_any_dual_point_bounds_a_constrained_problem(make):
+    rng = np.random.default_rng(5)
+    problem, X, _ = random_problem(rng, LOSS_CASES[0], make, True, False, False)
+    for size in (0.0, 0.1, 1.0, 100.0):
+        w, a = problem.penalty.prox(rng.normal(size=problem.d), 1.0), size * rng.normal(size=problem.n)
+        assert verify(describe(problem), X, problem.y, None, w, problem.constant, a)["gap"] >= 0.0
+
+
 @pytest.mark.parametrize("share", [0.5, 0.01, 1e-6])
 @pytest.mark.parametrize("loss", [case for case in LOSS_CASES if case.targets == "signs"], ids=str)
 def test_scale_of_unequal_classes(loss, share):
@@ -117,6 +164,15 @@ BAD = [
     ({"objective": {"loss": {"name": "hinge"}, "penalty": {"name": "l1", "alpha": 0.0}, "fit_intercept": False}}, "positive alpha"),
     ({"objective": {"loss": {"name": "hinge", "beta": 1.0}, "penalty": {}, "fit_intercept": False}}, "no objective"),
     ({"objective": {}}, "no objective"),
+    ({"objective": {"loss": {"name": "hinge"}, "penalty": {"name": "l1_ball"}, "fit_intercept": False}}, "no objective"),
+    (
+        {"objective": {"loss": {"name": "hinge"}, "penalty": {"name": "l1_ball", "radius": -1.0}, "fit_intercept": False}},
+        "positive r",
+    ),
+    (
+        {"objective": {"loss": {"name": "hinge"}, "penalty": {"name": "box", "low": 1, "high": 0}, "fit_intercept": False}},
+        "low < high",
+    ),
 ]
 
 

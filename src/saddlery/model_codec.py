@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -54,8 +55,12 @@ class Encoder:
             return {"solver": {"name": _registered(SOLVERS, value), **self._fields(fields, name)}}
         for mark, registry in PARTS.items():
             if hasattr(value, "_asdict") and registry.name_of(value) in registry.places():
-                return {mark: part_fields(registry, value)}
+                return {mark: self.part(registry, value, name)}
         raise InputError(f"{name} is a {type(value).__name__}, which a model file cannot hold")
+
+    def part(self, registry: Registry, part: Any, name: str) -> dict[str, Any]:
+        """A loss or penalty as JSON: its registered name and its parameters; `name` names its arrays."""
+        return self._fields(part_fields(registry, part), name)
 
     def _trace(self, trace: Any, name: str) -> dict[str, Any]:
         """The columns of a trace as one array; what solvers count beside them as it is."""
@@ -160,8 +165,15 @@ class Decoder:
 
 
 def part_fields(registry: Registry, part: Any) -> dict[str, Any]:
-    """The registered name of a loss or penalty, and its parameters."""
-    return {"name": _registered(registry, part), **{field: float(value) for field, value in part._asdict().items()}}
+    """The registered name of a loss or penalty, and its parameters: numbers, and arrays of them."""
+    fields = part.parameters() if hasattr(part, "parameters") else part._asdict()
+    return {"name": _registered(registry, part), **{field: _plain(value) for field, value in fields.items()}}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value
+    return int(value) if isinstance(value, Integral) else float(value)
 
 
 def _registered(registry: Registry, value: Any) -> str:

@@ -21,7 +21,7 @@ import numpy as np
 import saddlery
 from saddlery.errors import InputError
 from saddlery.files import write_atomically
-from saddlery.model_codec import Decoder, Encoder, part_fields
+from saddlery.model_codec import Decoder, Encoder
 from saddlery.registry import LOSSES, PENALTIES
 
 __all__ = ["ModelFile", "load", "read_model", "restore", "save"]
@@ -45,6 +45,17 @@ class ModelFile(NamedTuple):
             return Decoder(self.arrays).decode(self.content["attributes"].get(name))
         except InputError as error:
             raise InputError(f"{self.path} cannot be read: {error}") from error
+
+    def objective(self) -> dict[str, Any]:
+        """What the certificate is about, in the words of :func:`saddlery.verify.verify`."""
+        decoder, content = Decoder(self.arrays), self.content["objective"]
+        try:
+            parts = {kind: {name: decoder.decode(node) for name, node in content[kind].items()} for kind in ("loss", "penalty")}
+            return {**parts, "fit_intercept": content["fit_intercept"]}
+        except (KeyError, AttributeError, InputError) as error:
+            raise InputError(
+                f"{self.path} holds no objective that can be read ({error}): it was not written by saddlery"
+            ) from error
 
     def row_weights(self) -> np.ndarray | None:
         """Weights of the rows, which sum to one; None if they are equal."""
@@ -98,7 +109,7 @@ def _describe(estimator: Any, about: dict[str, Any] | None) -> tuple[dict[str, A
     weighted = weights is not None and np.ptp(weights) > 0.0
     content = {
         "estimator": name,
-        "objective": _objective(estimator),
+        "objective": _objective(estimator, encoder),
         "parameters": _parameters(estimator, encoder),
         "attributes": {key: encoder.encode(value, key) for key, value in fitted.items()},
         "row_weights": encoder.encode(weights / weights.sum(), "row_weights") if weighted else None,
@@ -121,11 +132,11 @@ def _parameters(estimator: Any, encoder: Encoder) -> dict[str, Any]:
     return out
 
 
-def _objective(estimator: Any) -> dict[str, Any]:
-    """The objective that the certificate is about, in the words of :func:`saddlery.verify.verify`."""
+def _objective(estimator: Any, encoder: Encoder) -> dict[str, Any]:
+    """The objective that the certificate is about; :meth:`ModelFile.objective` reads it."""
     return {
-        "loss": part_fields(LOSSES, estimator.loss_),
-        "penalty": part_fields(PENALTIES, estimator.penalty_),
+        "loss": encoder.part(LOSSES, estimator.loss_, "objective.loss"),
+        "penalty": encoder.part(PENALTIES, estimator.penalty_, "objective.penalty"),
         "fit_intercept": bool(estimator.fit_intercept),
     }
 

@@ -157,6 +157,10 @@ def path(
     >>> max(certificate.relative_gap for certificate in result.certificates) <= 1e-6
     True
     """
+    if getattr(problem.penalty, "bounded", False):
+        raise InputError(
+            f"a path is over strengths alpha, but {problem.penalty!r} is a constraint of a fixed size: solve one by one"
+        )
     grid = alpha_grid([problem], n_alphas, alpha_min_ratio) if alphas is None else check_alphas(alphas)
     coefs, solutions = np.zeros((grid.size, problem.d)), []
     stops: list[Record] = []

@@ -6,7 +6,7 @@ suboptimality:
 
 1. ``a_i`` is clipped to the interval on which l*(.; y_i) is finite;
 2. with an intercept, the a_i of the heavier sign are shrunk until ``sum_i s_i a_i = 0`` (0 lies in every interval);
-3. if g* is finite only for ``|u_j| <= threshold``, a is scaled until ``u = -X'(s a)`` is there.
+3. if g* is finite only for ``|u_j| <= threshold``, a is scaled until ``u = -X'(s a)`` is there (that of a constraint is always).
 
 `repair` says how far these steps moved the point; for a point that was feasible it is rounding.
 """
@@ -24,6 +24,7 @@ from saddlery.errors import InputError, unknown_name
 __all__ = ["verify"]
 
 EPS = float(np.finfo(float).eps)
+SLACK = 1.0 + 1e-11  # by which a point may leave a set: sums in another order must not make it infeasible
 
 
 def _sum(terms: np.ndarray) -> float:
@@ -84,15 +85,127 @@ def _loss(name: str, gamma: float = 1.0, delta: float = 1.0) -> _Loss:
     return table[name]
 
 
-def _strengths(penalty: dict[str, Any]) -> tuple[float, float]:
-    """(l1, l2) of ``g(w) = l1 ||w||_1 + l2/2 ||w||^2``."""
-    alpha, name = float(penalty["alpha"]), penalty["name"]
-    share = {"l1": 1.0, "l2": 0.0, "elasticnet": float(penalty.get("l1_ratio", 0.5))}.get(name)
-    if share is None:
-        raise unknown_name("penalty", name, ("l1", "l2", "elasticnet"))
-    if not (alpha > 0.0 and 0.0 <= share <= 1.0):
-        raise InputError("the objective needs a positive alpha and an l1_ratio between 0 and 1")
-    return alpha * share, alpha * (1.0 - share)
+class _Penalty(NamedTuple):
+    """A penalty or constraint, by formulas on whole vectors."""
+
+    value: Callable[[np.ndarray], float]  # g(w), infinite outside of a set
+    conjugate: Callable[[np.ndarray], float]  # g*(u)
+    threshold: float = math.inf  # g* is finite for |u_j| up to this
+
+
+def _penalty(name: str, **fields: Any) -> _Penalty:
+    for field in ("alpha", "radius", "cap", "k", "weights"):
+        if field in fields and not (np.asarray(fields[field]) > 0.0).all():
+            raise InputError(f"the objective needs a positive {field}")
+    if not 0.0 <= float(fields.get("l1_ratio", 0.5)) <= 1.0:
+        raise InputError("the objective needs an l1_ratio between 0 and 1")
+    table: dict[str, Callable[..., _Penalty]] = {
+        "l1": lambda alpha: _mixed(alpha, 0.0),
+        "l2": lambda alpha: _mixed(0.0, alpha),
+        "elasticnet": lambda alpha, l1_ratio=0.5: _mixed(alpha * l1_ratio, alpha * (1.0 - l1_ratio)),
+        "l1_ball": lambda radius: _set(lambda w: _size(w) <= radius * SLACK, lambda u: radius * _top(u)),
+        "l2_ball": lambda radius: _set(lambda w: _length(w) <= radius * SLACK, lambda u: radius * _length(u)),
+        "simplex": lambda radius: _capped(radius, radius),
+        "capped_simplex": _capped,
+        "box": lambda low, high: _box(np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64)),
+        "group_ball": lambda radius, groups, weights: _grouped(radius, np.asarray(groups), np.asarray(weights, dtype=np.float64)),
+        "k_support": lambda radius, k: _set(
+            lambda w: _k_support(np.abs(w), int(k)) <= radius * SLACK, lambda u: radius * _length(np.sort(np.abs(u))[-int(k) :])
+        ),
+        "l1_in_ball": lambda alpha, radius: _set(
+            lambda w: _size(w) <= radius * SLACK, lambda u: radius * max(0.0, _top(u) - alpha), lambda w: alpha * _size(w)
+        ),
+        "l2_in_ball": lambda alpha, radius: _mixed_in_ball(0.0, alpha, radius),
+        "elasticnet_in_ball": lambda alpha, l1_ratio, radius: _mixed_in_ball(alpha * l1_ratio, alpha * (1.0 - l1_ratio), radius),
+    }
+    if name not in table:
+        raise unknown_name("penalty", name, table)
+    return table[name](**fields)
+
+
+def _size(w: np.ndarray) -> float:
+    return float(np.abs(w).sum())
+
+
+def _top(u: np.ndarray) -> float:
+    return float(np.abs(u).max(initial=0.0))
+
+
+def _length(w: np.ndarray) -> float:
+    return float(np.sqrt(np.sum(w * w)))
+
+
+def _mixed(l1: float, l2: float) -> _Penalty:
+    """``l1 ||w||_1 + l2/2 ||w||^2``."""
+
+    def conjugate(u: np.ndarray) -> float:
+        return float(np.sum(np.maximum(0.0, np.abs(u) - l1) ** 2)) / (2.0 * l2) if l2 > 0.0 else 0.0
+
+    return _Penalty(lambda w: l1 * _size(w) + 0.5 * l2 * float(w @ w), conjugate, math.inf if l2 > 0.0 else l1)
+
+
+def _set(
+    holds: Callable[[np.ndarray], Any], conjugate: Callable[[np.ndarray], float], value: Callable[[np.ndarray], float] | None = None
+) -> _Penalty:
+    """A constraint, with a penalty inside if there is one."""
+    return _Penalty(lambda w: (0.0 if value is None else value(w)) if holds(w) else math.inf, conjugate)
+
+
+def _capped(radius: float, cap: float) -> _Penalty:
+    """``0 <= w <= cap, sum w = radius``: the largest u_j get cap until the radius is used up."""
+
+    def holds(w: np.ndarray) -> bool:
+        slack = (SLACK - 1.0) * radius
+        return bool(w.min() >= -slack and w.max() <= cap + slack and abs(w.sum() - radius) <= slack)
+
+    def conjugate(u: np.ndarray) -> float:
+        return float(np.sort(u)[::-1] @ np.clip(radius - cap * np.arange(u.size), 0.0, cap))
+
+    return _set(holds, conjugate)
+
+
+def _box(low: np.ndarray, high: np.ndarray) -> _Penalty:
+    """``low <= w <= high``."""
+    if not (low < high).all():
+        raise InputError("the objective needs low < high")
+    slack = (SLACK - 1.0) * np.maximum(np.abs(low), np.abs(high))
+    return _set(
+        lambda w: (w >= low - slack).all() and (w <= high + slack).all(),
+        lambda u: float(np.maximum(u * low, u * high).sum()),
+    )
+
+
+def _grouped(radius: float, groups: np.ndarray, weights: np.ndarray) -> _Penalty:
+    """``sum_g weight_g ||w_g|| <= radius``."""
+
+    def lengths(w: np.ndarray) -> np.ndarray:
+        return np.sqrt(np.bincount(groups, w * w, minlength=weights.size))
+
+    return _set(
+        lambda w: float(weights @ lengths(w)) <= radius * SLACK, lambda u: radius * float(np.max(lengths(u) / weights, initial=0.0))
+    )
+
+
+def _k_support(sizes: np.ndarray, k: int) -> float:
+    """The k-support norm of numbers of these sizes: the p largest count in full, the others share k - p of the places."""
+    sizes = np.sort(sizes)[::-1]
+    k = min(k, sizes.size)
+    for p in range(k):
+        share = float(sizes[p:].sum()) / (k - p)
+        if sizes[p] <= share or p == k - 1:
+            break
+    return math.sqrt(float(np.sum(sizes[:p] ** 2)) + (k - p) * share * share)
+
+
+def _mixed_in_ball(l1: float, l2: float, radius: float) -> _Penalty:
+    """``l1 ||w||_1 + l2/2 ||w||^2`` for ``||w||_2 <= radius``."""
+
+    def conjugate(u: np.ndarray) -> float:
+        size = _length(np.maximum(0.0, np.abs(u) - l1))
+        reach = min(radius, size / l2) if l2 > 0.0 else radius  # the length of the maximiser
+        return size * reach - 0.5 * l2 * reach * reach
+
+    return _set(lambda w: _length(w) <= radius * SLACK, conjugate, lambda w: l1 * _size(w) + 0.5 * l2 * float(w @ w))
 
 
 def verify(objective: dict[str, Any], X: Any, y: Any, s: Any, w: Any, b: float, dual: Any) -> dict[str, float]:
@@ -101,7 +214,7 @@ def verify(objective: dict[str, Any], X: Any, y: Any, s: Any, w: Any, b: float, 
     Parameters
     ----------
     objective : dict
-        ``{"loss": {"name": ..., parameters}, "penalty": {"name": ..., "alpha": ..., "l1_ratio": ...}, "fit_intercept": bool}``.
+        ``{"loss": {"name": ..., parameters}, "penalty": {"name": ..., parameters}, "fit_intercept": bool}``.
     X : array or sparse matrix of shape (n, d)
         The data.
     y : array of shape (n,)
@@ -130,28 +243,26 @@ def verify(objective: dict[str, Any], X: Any, y: Any, s: Any, w: Any, b: float, 
     y, w, a = (np.asarray(value, dtype=np.float64) for value in (y, w, dual))
     n, d = X.shape
     s = np.full(n, 1.0 / n) if s is None else np.asarray(s, dtype=np.float64) / np.sum(s, dtype=np.float64)
-    loss, l1, l2, intercept = _read(objective)
+    loss, penalty, intercept = _read(objective)
     _check(n, d, y, s, w, b, a, loss.signs, intercept)
 
     z = X @ w + b
-    primal = _sum(s * loss.value(y, z)) + l1 * float(np.abs(w).sum()) + 0.5 * l2 * float(w @ w)
+    primal = _sum(s * loss.value(y, z)) + penalty.value(w)
     scale = _sum(s * loss.value(y, np.full(n, _best_constant(loss, y, s) if intercept else 0.0)))
 
     feasible = _into_domain(loss, y, a)
     if intercept:
         feasible = _balanced(s, feasible)
-    u = np.abs(X.T @ (s * feasible))
-    if l2 == 0.0:
-        top = float(u.max(initial=0.0))
-        shrink = min(1.0, l1 / top) if top > 0.0 else 1.0
-        feasible, penalty_conjugate = feasible * shrink, 0.0
-    else:
-        penalty_conjugate = float(np.sum(np.maximum(0.0, u - l1) ** 2)) / (2.0 * l2)
+    u = -(X.T @ (s * feasible))
+    top = _top(u)
+    if top > penalty.threshold:
+        feasible, u = feasible * (penalty.threshold / top), u * (penalty.threshold / top)
+    penalty_conjugate = penalty.conjugate(u)
     conjugates = loss.conjugate(y, feasible)
     value = -_sum(s * conjugates) - penalty_conjugate
 
     gap = primal - value
-    terms = abs(primal) + _sum(s * np.abs(conjugates)) + penalty_conjugate
+    terms = abs(primal) + _sum(s * np.abs(conjugates)) + abs(penalty_conjugate)
     if -8 * EPS * terms <= gap < 0.0:  # rounding of the sums, and no more than that
         gap = 0.0
     repair = float(np.max(np.abs(feasible - a)[s > 0.0], initial=0.0))
@@ -159,10 +270,10 @@ def verify(objective: dict[str, Any], X: Any, y: Any, s: Any, w: Any, b: float, 
     return {"primal": primal, "dual": value, "gap": gap, "relative_gap": relative, "scale": scale, "repair": repair}
 
 
-def _read(objective: dict[str, Any]) -> tuple[_Loss, float, float, bool]:
-    """Loss, strengths and intercept; refuses what is not an objective."""
+def _read(objective: dict[str, Any]) -> tuple[_Loss, _Penalty, bool]:
+    """Loss, penalty and intercept; refuses what is not an objective."""
     try:
-        return _loss(**objective["loss"]), *_strengths(objective["penalty"]), bool(objective["fit_intercept"])
+        return _loss(**objective["loss"]), _penalty(**objective["penalty"]), bool(objective["fit_intercept"])
     except (KeyError, TypeError) as error:
         raise InputError(f"this is no objective that can be verified: {error}") from error
 

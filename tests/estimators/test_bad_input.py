@@ -85,13 +85,6 @@ def test_parameters(make):
     assert "must be 0 or more" in refusal(lambda: make(max_seconds=-1).fit(X, Y))
 
 
-@pytest.mark.parametrize("make", [sd.LinearClassifier, sd.LinearRegressor])
-@pytest.mark.parametrize("options", [{"penalty": "l1_ball", "radius": 1.0}, {"penalty": "simplex"}, {"radius": 2.0}])
-def test_constraints_are_for_later(make, options):
-    with pytest.raises(sd.UnsupportedError, match=r"not available in this version.*penalty='l1'"):
-        make(**options).fit(X, Y)
-
-
 def test_joint_is_for_later():
     with pytest.raises(sd.UnsupportedError, match="'joint' is not available in this version: use multiclass='ovr'"):
         sd.LinearClassifier(multiclass="joint").fit(X, Y)

@@ -18,13 +18,16 @@ X = rng.standard_normal((24, 6)) * (rng.random((24, 6)) < 0.6)
 full = rng.standard_normal(X.shape)
 z = X @ rng.standard_normal(6) + 0.3 + 0.5 * rng.standard_normal(24)
 
+strengths = [PENALTIES.get(name)(0.05) for name in PENALTIES.names() if not getattr(PENALTIES.get(name), "bounded", False)]
+sets = [sd.penalties.L1Ball(1.0), sd.penalties.Simplex(1.0)]
+
 def problems(X, losses, intercepts=(False, True)):
     for loss in losses:
-        for penalty in PENALTIES.names():
+        for penalty in [*strengths, *(sets if loss in ("logistic", "squared") else [])]:
             for intercept in intercepts:
                 y = np.where(z > 0, 1.0, -1.0) if LOSSES.get(loss)().targets == "signs" else z
-                problem = sd.LinearProblem(X, y, loss, PENALTIES.get(penalty)(0.05), fit_intercept=intercept)
-                yield f"{loss} {penalty} {intercept} {problem.matrix.is_sparse} ", problem
+                problem = sd.LinearProblem(X, y, loss, penalty, fit_intercept=intercept)
+                yield f"{loss} {PENALTIES.name_of(penalty)} {intercept} {problem.matrix.is_sparse} ", problem
 
 def first_steps(loss):
     out = {}

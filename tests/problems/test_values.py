@@ -104,6 +104,42 @@ def test_certificate_never_understates(any_loss, any_penalty, intercept, weights
             assert certificate.relative_gap == certificate.gap / certificate.scale
 
 
+@INTERCEPT
+@pytest.mark.parametrize("loss", [sd.losses.Logistic(), sd.losses.Squared()], ids=["logistic", "squared"])
+def test_certificates_of_constraints_never_understate(any_set, loss, intercept, make_problem, optimum):
+    """The same for sets: points are brought inside by the projection, and every dual point counts as it is."""
+    problem = make_problem(loss, any_set, "csr", intercept, True)
+    best, rng = optimum(problem), np.random.default_rng(5)
+    slack = 1e-9 * problem.scale
+    for size in (0.0, 0.05, 1.0):
+        w, a = any_set.prox(size * rng.standard_normal(problem.d), 1.0), size * rng.standard_normal(problem.n)
+        for dual in (None, a):
+            certificate = sd.certify(problem, w, dual, size * intercept)
+            assert certificate.primal >= best - slack
+            assert certificate.dual <= best + slack
+            assert math.isfinite(certificate.gap)
+    assert sd.certify(problem, w + 10.0).gap == math.inf
+
+
+@INTERCEPT
+def test_projected_gradient_closes_the_gap_of_constraints(any_set, intercept, make_problem, optimum):
+    """A method that knows nothing but the projection reaches the optimum of the conic solver, and the certificate says so."""
+    problem = make_problem(sd.losses.Logistic(), any_set, "dense", intercept)
+    X = np.hstack([problem.matrix.values, np.full((problem.n, 1), float(intercept))])
+    point, step = np.append(problem.first_point().w, 0.0), 4.0 / np.linalg.norm(np.sqrt(problem.s)[:, None] * X, 2) ** 2
+    before = point
+    for k in range(2000):
+        ahead = point + k / (k + 3.0) * (point - before)
+        ahead -= step * X.T @ (problem.s * problem.slopes(X @ ahead))
+        before, point = point, np.append(any_set.prox(ahead[:-1], step), ahead[-1])
+        if k % 100 == 99:
+            certificate = sd.certify(problem, point[:-1], None, point[-1])
+            if certificate.relative_gap <= 1e-8:
+                break
+    assert certificate.relative_gap <= 1e-7
+    assert certificate.primal == pytest.approx(optimum(problem), abs=2e-7 * problem.scale)
+
+
 def test_dual_point_is_not_worse_than_its_input(any_loss, any_penalty, make_problem):
     """A feasible point may be scaled for gain, never for loss; and the result is a fixed point."""
     problem = make_problem(any_loss, any_penalty, intercept=True)

@@ -10,6 +10,7 @@ from saddlery.registry import LOSSES, PENALTIES, SOLVERS
 
 # Their gap falls like 1 / k, so no small tolerance is asked of them: test_frank_wolfe.py has their tests.
 SLOW = {"frank_wolfe", "gsfw", "sag_fw", "scgm", "sfw", "svrf", "scgs"}
+SETS = (sd.penalties.L1Ball(1.5), sd.penalties.Simplex(1.5))  # two of them, with two losses: kernels of each are compiled anew
 
 
 @dataclass(frozen=True)
@@ -28,8 +29,9 @@ class Case:
 
 def _cases():
     """Grouped by loss and penalty, so that neighbours share compiled kernels."""
+    strengths = [PENALTIES.get(name)(0.7) for name in PENALTIES.names() if not getattr(PENALTIES.get(name), "bounded", False)]
     for loss in (LOSSES.get(name)() for name in LOSSES.names()):
-        for penalty in (PENALTIES.get(name)(0.7) for name in PENALTIES.names()):
+        for penalty in [*strengths, *(SETS if LOSSES.name_of(loss) in ("logistic", "squared") else ())]:
             for intercept in (False, True):
                 problem = sd.LinearProblem([[1.0], [2.0]], [1, -1], loss, penalty, fit_intercept=intercept)
                 for name in SOLVERS.names():

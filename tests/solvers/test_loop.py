@@ -18,13 +18,13 @@ from saddlery.point import Point
 from saddlery.registry import SOLVERS
 from saddlery.solvers.base import Needs, Record, Solver, State, Trace
 
-RIDGE = sd.LinearProblem([[1.0], [2.0]], [1, -1], sd.losses.SmoothHinge(), L2(0.7))
 
-
-@pytest.fixture(params=[name for name in SOLVERS.names() if not SOLVERS.get(name).needs.missing(RIDGE)])
+@pytest.fixture(params=[name for name in SOLVERS.names() if SOLVERS.get(name).needs.kind == "linear"])
 def run(request, make_problem):
-    """run(**options): every solver for penalties on one problem that all of them accept, but for one that needs pure l2."""
-    problem = make_problem(sd.losses.SmoothHinge(), L2(0.7) if request.param == "row_space" else ElasticNet(0.7))
+    """run(**options): every solver of linear problems on one that most of them accept; some need pure l2, others a constraint."""
+    kinds = (ElasticNet(0.7), L2(0.7), sd.penalties.L1Ball(1.5))
+    problems = (make_problem(sd.losses.SmoothHinge(), penalty) for penalty in kinds)
+    problem = next(problem for problem in problems if not SOLVERS.get(request.param).needs.missing(problem))
     return lambda **options: (problem, sd.solve(problem, request.param, **options))
 
 

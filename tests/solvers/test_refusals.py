@@ -18,9 +18,20 @@ X = np.random.default_rng(0).standard_normal((6, 8))
 Y = np.array([1.0, -1.0, 1.0, -1.0, 1.0, 1.0])
 
 
+STRENGTHS = [name for name in PENALTIES.names() if not getattr(PENALTIES.get(name), "bounded", False)]
+SETS = [
+    sd.penalties.L1Ball(1.5),
+    sd.penalties.Simplex(1.5),
+    sd.penalties.L2InBall(0.1, 1.5),
+    sd.penalties.GroupBall(1.5, [0, 0, 1, 1] * 2),
+]
+
+
 def problems():
-    for name, penalty, intercept in itertools.product(LOSSES.names(), PENALTIES.names(), (False, True)):
+    for name, penalty, intercept in itertools.product(LOSSES.names(), STRENGTHS, (False, True)):
         yield sd.LinearProblem(X, Y, name, PENALTIES.get(penalty)(0.1), fit_intercept=intercept)
+    for name, penalty, intercept in itertools.product(("logistic", "squared"), SETS, (False, True)):
+        yield sd.LinearProblem(X, Y, name, penalty, fit_intercept=intercept)
 
 
 def compiled():

@@ -79,10 +79,10 @@ def _recompute(file: Any, data: Any) -> list[dict[str, Any]]:
     if not len(targets) == len(coefs) == len(intercepts) == len(stored) == duals.size / max(len(labels), 1):
         raise InputError(f"{file.path} holds arrays that do not fit each other: it was not written by saddlery")
     duals = duals.reshape(-1, len(targets)).T
-    results = []
+    results, objective = [], file.objective()
     for k, (y, w, b, a) in enumerate(zip(targets, coefs, intercepts, duals, strict=True)):
         before = {field: getattr(stored[k], field) for field in FIELDS}
-        again = verify(file.content["objective"], X, y, s, w, float(b), a)
+        again = verify(objective, X, y, s, w, float(b), a)
         allowed = AGREEMENT * max(before["scale"], abs(before["primal"]))
         agrees = all(abs(before[field] - again[field]) <= allowed for field in ("primal", "dual", "gap", "scale"))
         results.append({"problem": names[k] if len(targets) > 1 else "", "stored": before, "recomputed": again, "agrees": agrees})

@@ -23,7 +23,14 @@ def add_parser(subparsers: Any) -> None:
         epilog="exit codes: 0 certified to --tol, 2 bad usage or input, 3 stopped before it (budget, Ctrl-C); the model is saved",
     )
     options.add_data_options(parser)
-    strength = options.add_objective_options(parser).add_mutually_exclusive_group()
+    objective = options.add_objective_options(parser)
+    objective.add_argument(
+        "--radius",
+        type=float,
+        metavar="R",
+        help="size of l1_ball, l2_ball, simplex or box; with l1, l2 or elasticnet a ball around them",
+    )
+    strength = objective.add_mutually_exclusive_group()
     strength.add_argument("--alpha", type=float, metavar="A", help="strength of the penalty (default: 1e-3)")
     strength.add_argument("--alpha-ratio", type=float, metavar="F", help="the same, as a part of the one that makes all weights 0")
     solver = options.add_solver_options(parser, tol=1e-4)
@@ -65,6 +72,7 @@ def _make_model(args: Any, data: Any) -> Any:
         "penalty": args.penalty,
         "alpha": 1e-3 if args.alpha is None else args.alpha,
         "l1_ratio": args.l1_ratio,
+        "radius": args.radius,
         "fit_intercept": not args.no_intercept,
         "solver": args.solver,
         "tol": args.tol,
@@ -82,9 +90,24 @@ def _make_model(args: Any, data: Any) -> Any:
         model = LinearRegressor(**common)
     else:
         model = LinearClassifier(**common, class_weight=options.class_weight_of(args.class_weight, data.y))
+    _check_strength(args)
     if args.alpha_ratio is not None:
         model.alpha = _alpha_from_ratio(args.alpha_ratio, model, data)
     return model
+
+
+def _check_strength(args: Any) -> None:
+    """Refuse a strength that the constraint does not have."""
+    from saddlery.registry import PENALTIES
+
+    cls = PENALTIES.get(args.penalty)
+    given = [name for name in ("--alpha", "--alpha-ratio") if getattr(args, name[2:].replace("-", "_")) is not None]
+    if given and getattr(cls, "bounded", False) and not _has_strength(cls):
+        raise InputError(f"{args.penalty} has a size and no strength: leave {given[0]} out and give --radius")
+
+
+def _has_strength(penalty: Any) -> bool:
+    return "alpha" in penalty._fields
 
 
 def _alpha_from_ratio(ratio: float, model: Any, data: Any) -> float:
@@ -116,7 +139,12 @@ def _fit(model: Any, data: Any) -> None:
 
 def _words(model: Any) -> str:
     loss = model.loss if isinstance(model.loss, str) else repr(model.loss)
-    return f"{loss} loss, {model.penalty} penalty"
+    return f"{loss} loss, {model.penalty} {'penalty' if _has_strength(model.penalty_) else 'constraint'}"
+
+
+def _sizes(model: Any) -> dict[str, Any]:
+    """Strength and radius, those that the objective has."""
+    return {"alpha": model.alpha if _has_strength(model.penalty_) else None, "radius": model.radius}
 
 
 def _print_text(args: Any, data: Any, model: Any, seconds: float) -> None:
@@ -127,11 +155,12 @@ def _print_text(args: Any, data: Any, model: Any, seconds: float) -> None:
     n, d = data.X.shape
     worst = model.certificate_
     several = f" (worst of {len(model.certificates_)} classes)" if len(model.certificates_) > 1 else ""
+    sizes = ", ".join(f"{name} = {value:.6g}" for name, value in _sizes(model).items() if value is not None)
     written = [("model", args.output), ("report", args.report)]
     print_facts(
         [
             ("data", f"{data.name}: {n} rows, {d} columns"),
-            ("objective", f"{_words(model)}, alpha = {model.alpha:.6g}"),
+            ("objective", f"{_words(model)}, {sizes}"),
             ("status", str(model.status_)),
             ("solver", f"{model.solver_}, {model.n_iter_} epochs, {seconds:.2f} s"),
             ("value", f"{worst.primal:.10g}{several}"),
@@ -155,7 +184,7 @@ def _print_json(args: Any, data: Any, model: Any, seconds: float) -> None:
             "estimator": type(model).__name__,
             "loss": args.loss or model.loss,
             "penalty": model.penalty,
-            "alpha": model.alpha,
+            **_sizes(model),
             "tol": args.tol,
             "status": model.status_.name.lower(),
             "certified": all(certificate.relative_gap <= args.tol for certificate in model.certificates_),

@@ -42,7 +42,7 @@ def _print_text(file: Any, top: int) -> None:
     from saddlery.cli.show import print_facts, print_table
 
     content, known = file.content, {name: file.attribute(name) for name in file.content["attributes"]}
-    objective = content["objective"]
+    objective = file.objective()
     parts = [_words(objective["loss"]), _words(objective["penalty"]), "intercept" if objective["fit_intercept"] else "no intercept"]
     rows = [
         ("estimator", content["estimator"]),
@@ -69,8 +69,15 @@ def _print_text(file: Any, top: int) -> None:
 
 
 def _words(part: dict[str, Any]) -> str:
-    options = ", ".join(f"{name} = {value:.6g}" for name, value in part.items() if name != "name")
+    options = ", ".join(f"{name} = {_number(value)}" for name, value in part.items() if name != "name")
     return f"{part['name']} ({options})" if options else part["name"]
+
+
+def _number(value: Any) -> str:
+    """A parameter: its value, or how many numbers it consists of."""
+    if getattr(value, "size", 1) > 1:
+        return f"{value.size} numbers"
+    return f"{value.item() if hasattr(value, 'item') else value:.6g}"
 
 
 def _largest(file: Any, top: int) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from saddlery.errors import InputError
-from saddlery.registry import LOSSES, PENALTIES, READERS
+from saddlery.registry import LOSSES, READERS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,6 +26,7 @@ __all__ = [
     "task_of",
 ]
 
+NAMED_PENALTIES = ("l1", "l2", "elasticnet", "l1_ball", "l2_ball", "simplex", "box")  # what a name and a number or two describe
 LOSS_OPTIONS = {"smooth_hinge": "gamma", "huber": "delta"}
 
 
@@ -49,7 +50,7 @@ def add_objective_options(parser: argparse.ArgumentParser) -> Any:
     )
     group.add_argument("--gamma", type=float, metavar="G", help="width of the rounded part of smooth_hinge (default: 1)")
     group.add_argument("--delta", type=float, metavar="D", help="residual from which huber grows linearly (default: 1)")
-    group.add_argument("--penalty", metavar="NAME", default="l1", help=f"{', '.join(PENALTIES.builtin)} (default: l1)")
+    group.add_argument("--penalty", metavar="NAME", default="l1", help=f"{', '.join(NAMED_PENALTIES)} (default: l1)")
     group.add_argument("--l1-ratio", type=float, metavar="R", default=0.5, help="share of l1 in elasticnet (default: 0.5)")
     group.add_argument("--no-intercept", action="store_true", help="fit no intercept")
     group.add_argument(

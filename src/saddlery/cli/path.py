@@ -78,7 +78,9 @@ def _problem(args: Any, data: Any) -> Any:
 
     from saddlery import LinearClassifier, LinearRegressor
     from saddlery.cli.targets import problems_of
+    from saddlery.estimators.parameters import check_strength
 
+    check_strength(args.penalty)
     y = data.y
     if args.positive is not None:
         names = y.astype(str)

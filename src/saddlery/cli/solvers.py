@@ -9,6 +9,8 @@ from saddlery.registry import LOSSES, PENALTIES, SOLVERS
 
 __all__ = ["add_parser", "run"]
 
+EXAMPLE = {"radius": 1.0, "cap": 1.0, "k": 1, "groups": [0], "low": -1.0, "high": 1.0}  # arguments of constraints
+
 
 def add_parser(subparsers: Any) -> None:
     """Describe the command."""
@@ -47,8 +49,17 @@ def _able(args: Any) -> list[str]:
     from saddlery.solvers import available
 
     loss = LOSSES.get(args.loss or "logistic")()
-    penalty = PENALTIES.get(args.penalty or "elasticnet")(0.1)
-    return available(LinearProblem([[1.0], [-1.0], [0.5]], [1, -1, 1], loss, penalty, fit_intercept=args.intercept))
+    problem = LinearProblem([[1.0], [-1.0], [0.5]], [1, -1, 1], loss, _example(args.penalty or "elasticnet"), None, args.intercept)
+    return available(problem)
+
+
+def _example(name: str) -> Any:
+    """A penalty or constraint of this name for one column."""
+    import inspect
+
+    cls = PENALTIES.get(name)
+    arguments = {argument.name for argument in inspect.signature(cls).parameters.values() if argument.default is argument.empty}
+    return cls(**{argument: EXAMPLE.get(argument, 0.1) for argument in arguments})
 
 
 def _needs(needs: Any) -> str:

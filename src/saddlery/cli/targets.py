@@ -35,7 +35,7 @@ def problems_of(model: Any, X: Any, y: np.ndarray) -> list[Any]:
     from saddlery.matrix import as_matrix
     from saddlery.problems.linear import LinearProblem
 
-    matrix, penalty = as_matrix(X), make_penalty(model.penalty, model.alpha, model.l1_ratio)
+    matrix, penalty = as_matrix(X), make_penalty(model.penalty, model.alpha, model.l1_ratio, model.radius)
     if not hasattr(model, "class_weight"):
         return [LinearProblem(matrix, y, make_loss(model.loss, "regression"), penalty, None, model.fit_intercept)]
     classes, codes = np.unique(y, return_inverse=True)

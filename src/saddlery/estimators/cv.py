@@ -13,7 +13,7 @@ from saddlery.estimators.base import LinearModel, draw_seeds
 from saddlery.estimators.callbacks import FitTask, with_callbacks
 from saddlery.estimators.classifier import BaseLinearClassifier, LinearClassifier, check_multiclass
 from saddlery.estimators.inputs import Rows, as_numbers, check_matrix, check_rows, check_targets
-from saddlery.estimators.parameters import check_number, check_settings, make_loss, make_penalty
+from saddlery.estimators.parameters import check_number, check_settings, check_strength, make_loss, make_penalty
 from saddlery.estimators.regressor import BaseLinearRegressor, LinearRegressor
 from saddlery.estimators.search import Data, Fold, Search, make_folds
 from saddlery.paths import check_alphas
@@ -36,6 +36,7 @@ class _SearchCV(LinearModel):
         """One penalty of strength 1 for each l1_ratio; refuses parameters that make no sense on the way."""
         check_settings(self)
         check_number("n_alphas", self.n_alphas, Integral)
+        check_strength(self.penalty)
         ratios = np.ravel(np.asarray(self.l1_ratio, dtype=object)).tolist()
         if not ratios:
             raise InputError("l1_ratio must hold at least one number")

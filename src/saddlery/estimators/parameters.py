@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 from numbers import Integral, Real
 from typing import Any
 
-from saddlery.errors import InputError, UnsupportedError, unknown_name
+from saddlery.errors import InputError, unknown_name
+from saddlery.penalties.simplex import check_radius
 from saddlery.registry import LOSSES, PENALTIES
 
-__all__ = ["check_settings", "make_loss", "make_penalty"]
+__all__ = ["check_settings", "check_strength", "make_loss", "make_penalty"]
 
-CONSTRAINTS = ("l1_ball", "l2_ball", "simplex")
+GIVEN = ("alpha", "l1_ratio", "radius")  # what an estimator has for its penalty
+IN_BALL = {"l1": "l1_in_ball", "l2": "l2_in_ball", "elasticnet": "elasticnet_in_ball"}  # what these names mean with a radius
+EXAMPLES = {
+    "capped_simplex": "CappedSimplex(radius, cap=0.1)",
+    "group_ball": "GroupBall(radius, groups=[0, 0, 1])",
+    "k_support": "KSupport(radius, k=10)",
+}
 
 
 def make_loss(loss: Any, task: str) -> Any:
@@ -37,25 +46,54 @@ def make_loss(loss: Any, task: str) -> Any:
 
 
 def make_penalty(penalty: Any, alpha: Any, l1_ratio: Any, radius: Any = None) -> Any:
-    """The penalty object for a name and its strength, or for an instance, which carries its own strength."""
-    if radius is not None or (isinstance(penalty, str) and penalty in CONSTRAINTS):
-        raise UnsupportedError(
-            "constraints (l1_ball, l2_ball, simplex with a radius) are not available in this version: "
-            "leave radius=None and use penalty='l1', 'l2' or 'elasticnet' with alpha"
-        )
+    """The penalty or constraint for a name with its strength or radius, or for an instance, which carries its own."""
     if isinstance(penalty, str):
-        cls = PENALTIES.get(penalty)
-        check_number("alpha", alpha)
-        if "l1_ratio" in cls._fields:
-            check_number("l1_ratio", l1_ratio)
-            penalty = cls(float(alpha), float(l1_ratio))
-        else:
-            penalty = cls(float(alpha))
+        penalty = _named(penalty, alpha, l1_ratio, radius)
+    elif radius is not None:
+        raise InputError("radius goes with the name of a constraint, such as penalty='l1_ball': an instance carries its own")
     if isinstance(penalty, type) or not hasattr(penalty, "dual_scale"):
         raise unknown_name("penalty", penalty, PENALTIES.names())
     if hasattr(penalty, "check"):
         penalty.check()
     return penalty
+
+
+def _named(name: str, alpha: Any, l1_ratio: Any, radius: Any) -> Any:
+    """The penalty of a name, from those of the numbers that it takes."""
+    cls = PENALTIES.get(name if radius is None else IN_BALL.get(name, name))
+    wanted = ("radius",) if name == "box" else _wanted(cls)
+    more = [field for field in wanted if field not in GIVEN]
+    if more:
+        example = EXAMPLES.get(name, f"{cls.__name__}({', '.join(wanted)})")
+        raise InputError(f"penalty={name!r} needs {' and '.join(more)}: pass an instance, such as saddlery.penalties.{example}")
+    if radius is None and "radius" in wanted:
+        raise InputError(f"penalty={name!r} is a constraint and needs a radius, such as radius=5.0")
+    if radius is not None and "radius" not in wanted:
+        raise InputError(f"penalty={name!r} has no radius: leave radius=None")
+    numbers = {field: value for field, value in zip(GIVEN, (alpha, l1_ratio, radius), strict=True) if field in wanted}
+    for field, value in numbers.items():
+        check_number(field, value)
+    if name == "box":
+        check_radius(float(radius))
+        return cls(-float(radius), float(radius))
+    return cls(**{field: float(value) for field, value in numbers.items()})
+
+
+@functools.cache
+def _wanted(cls: Any) -> tuple[str, ...]:
+    """The arguments of a penalty that have no default, and those that an estimator has."""
+    arguments = inspect.signature(cls).parameters.values()
+    return tuple(argument.name for argument in arguments if argument.default is argument.empty or argument.name in GIVEN)
+
+
+def check_strength(penalty: Any) -> None:
+    """Refuse a constraint, by name or instance, where strengths of penalties are searched."""
+    kind = PENALTIES.get(penalty) if isinstance(penalty, str) else penalty
+    if getattr(kind, "bounded", False):
+        raise InputError(
+            f"{PENALTIES.name_of(kind)} is a constraint with a fixed radius, but strengths alpha are searched here: "
+            "use penalty='l1', 'l2' or 'elasticnet', or fit LinearClassifier or LinearRegressor for each radius"
+        )
 
 
 def check_number(name: str, value: Any, kind: type = Real) -> None:

@@ -1,4 +1,4 @@
-"""`LinearRegressor`: least squares or Huber loss with an l1, l2 or elastic-net penalty."""
+"""`LinearRegressor`: least squares or Huber loss with a penalty or a constraint."""
 
 from __future__ import annotations
 
@@ -46,20 +46,28 @@ class LinearRegressor(BaseLinearRegressor):
         l2           alpha / 2 * ||w||^2
         elasticnet   alpha * (l1_ratio * ||w||_1 + (1 - l1_ratio) / 2 * ||w||^2)
 
+    or subject to a constraint of size `radius`, then without a penalty::
+
+        l1_ball      ||w||_1 <= radius                     simplex      w >= 0, sum of w = radius
+        l2_ball      ||w||_2 <= radius                     box          -radius <= w_j <= radius
+
+    or to both: ``penalty="l1"`` with a radius is the penalty inside the l1 ball, ``"l2"`` and ``"elasticnet"`` inside the l2 ball.
+
     With ``loss="squared"``, which is ``(z - y)^2 / 2``, `alpha` means the same as in scikit-learn's ``Lasso`` and ``ElasticNet``.
 
     Parameters
     ----------
     loss : {"squared", "huber"} or loss, default="squared"
         An instance sets options: ``sd.losses.Huber(delta=2.0)``.
-    penalty : {"l1", "l2", "elasticnet"} or penalty, default="l1"
-        An instance carries its own strength; `alpha` and `l1_ratio` are then not used.
+    penalty : {"l1", "l2", "elasticnet", "l1_ball", "l2_ball", "simplex", "box"} or penalty, default="l1"
+        An instance carries its own strength or size, such as ``sd.penalties.KSupport(5.0, k=10)``; `alpha` and `l1_ratio`
+        are then not used.
     alpha : float, default=1e-3
-        Strength of the penalty, positive.
+        Strength of the penalty, positive. Constraints have none.
     l1_ratio : float, default=0.5
         Share of the l1 norm, for ``penalty="elasticnet"``.
-    radius : None
-        Reserved for constraints, which this version does not have.
+    radius : float, optional
+        Size of the constraint, positive; needed by those above, and a bound beside the penalty with the other names.
     fit_intercept : bool, default=True
         Whether to fit an intercept.
     solver : str or solver, default="auto"

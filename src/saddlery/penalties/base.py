@@ -20,9 +20,9 @@ Facts: `strong_convexity` (0 if none), `threshold`: g_j is zero-attracting, w_j 
 and the domain of g* is ``|u_j| <= threshold`` if `strong_convexity` is 0. ``scaled(factor)`` is the penalty times a factor. A
 penalty that depends on the length of w alone may say so by `is_round` = True: problems may then be rotated.
 
-A *bounded* penalty is a constraint: g is 0, or a penalty, on a bounded set, and infinite outside. Its conjugate is finite everywhere, so
-every dual point certifies and `dual_scale` is 1. It is written by three methods, from which the decorator :func:`bounded` derives
-the rest, ``linear_oracle(c)`` = argmin_w c.w + g(w) among them:
+A *bounded* penalty is a constraint: g is 0, or a penalty, on a bounded set, and infinite outside. Its conjugate is finite
+everywhere, so every dual point certifies and `dual_scale` is 1. It is written by four methods, from which the decorator
+:func:`bounded` derives the rest, ``linear_oracle(c)`` = argmin_w c.w + g(w) among them:
 
 ============================  ==========================================================================
 method                        meaning
@@ -36,7 +36,9 @@ prox(v, step)                 as above, for vectors; the projection for sets
 
 Facts of bounded penalties: `strong_convexity` and `threshold` (0 for sets), `bounded` = True, ``atom_size(d)``, the most
 entries that an atom has. Those for one number of columns only have ``check_columns(d)``. Polytopes whose corners lie on the axes
-say so: `corners` is "signed" (``+-radius e_j``, 0 is inside) or "positive" (``radius e_j``, and nothing else).
+say so: `corners` is "signed" (``+-radius e_j``, 0 is inside) or "positive" (``radius e_j``, and nothing else). A ball,
+``size(w) <= radius``, may offer ``relaxed(mu)``: the separable penalty with which mu times the ball's function takes the place of
+the constraint, and ``largest_multiplier(gradient)``: a mu that is surely large enough, given the gradient at w = 0.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from saddlery.penalties.base import EXCESS, bounded
+from saddlery.penalties.l1 import L1
 from saddlery.penalties.simplex import check_radius, project_onto_simplex
 
 __all__ = ["L1Ball"]
@@ -19,8 +20,8 @@ class L1Ball(NamedTuple):
 
     Examples
     --------
-    >>> L1Ball(2.0).prox([3.0, -1.0], 1.0)
-    array([2., 0.])
+    >>> L1Ball(2.0).prox([-3.0, 1.0], 1.0)
+    array([-2.,  0.])
     """
 
     radius: float
@@ -48,8 +49,17 @@ class L1Ball(NamedTuple):
     def atom_value(self, value, count):
         return 0.0
 
+    def size(self, w: Any) -> float:
+        return float(np.abs(w).sum())
+
+    def relaxed(self, mu: float) -> L1:
+        return L1(mu)
+
+    def largest_multiplier(self, gradient: Any) -> float:
+        return float(np.max(np.abs(gradient)))
+
     def value(self, w: Any) -> float:
-        return 0.0 if np.abs(w).sum() <= self.radius * (1.0 + EXCESS) else math.inf
+        return 0.0 if self.size(w) <= self.radius * (1.0 + EXCESS) else math.inf
 
     def prox(self, v: Any, step: float) -> np.ndarray:
         v = np.asarray(v, dtype=np.float64)

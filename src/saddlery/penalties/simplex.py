@@ -27,6 +27,7 @@ def project_onto_simplex(v: np.ndarray, radius: float) -> np.ndarray:
     >>> project_onto_simplex(np.array([3.0, 1.0, 0.0]), 3.0)
     array([2.5, 0.5, 0. ])
     """
+    v = v - v.max()  # a common shift changes nothing, and large numbers would leave no digits for small weights
     falling = np.sort(v)[::-1]
     levels = (np.cumsum(falling) - radius) / np.arange(1, v.size + 1)
     level = levels[np.flatnonzero(falling > levels)[-1]]

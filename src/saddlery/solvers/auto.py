@@ -47,6 +47,14 @@ class Facts:
         return getattr(self.problem.penalty, "bounded", False)
 
     @property
+    def corners(self) -> bool:
+        return hasattr(self.problem.penalty, "corners")
+
+    @property
+    def ball(self) -> bool:
+        return hasattr(self.problem.penalty, "relaxed")
+
+    @property
     def selects(self) -> bool:
         return self.problem.penalty.threshold > 0.0
 
@@ -73,6 +81,8 @@ class Facts:
     @property
     def conditioning(self) -> float:
         problem = self.problem
+        if problem.penalty.strong_convexity == 0.0:  # a set
+            return float("inf")
         top = float(np.max(problem.s * problem.matrix.row_square_norms))
         return top * problem.loss.smoothness / problem.penalty.strong_convexity
 

@@ -142,6 +142,7 @@ class Needs:
     rotates: bool = False
     most_rows: int | None = None
     strongly_convex: bool = False
+    constraint: bool = False
     no_intercept: bool = False
     signs: bool = False
 
@@ -162,6 +163,8 @@ class Needs:
             phrases.append(f"a penalty that depends on the length of w alone (l2; {PENALTIES.name_of(penalty)} does not)")
         if self.strongly_convex and penalty.strong_convexity == 0.0:
             phrases.append(f"a strongly convex penalty (l2 or elasticnet; {PENALTIES.name_of(penalty)} is not)")
+        if self.constraint and not (getattr(penalty, "bounded", False) and penalty.threshold == penalty.strong_convexity == 0.0):
+            phrases.append(f"a constraint without a penalty beside it (such as l1_ball; {PENALTIES.name_of(penalty)} is not one)")
         if self.signs and loss.targets != "signs":
             phrases.append(f"a loss of signs (the {LOSSES.name_of(loss)} loss is for real targets)")
         if self.no_intercept and problem.fit_intercept:
