@@ -175,7 +175,7 @@ def minimise_on_faces(penalty, gram, u, q, free, radius, strength, signed, tol, 
                 break
         else:
             entered, excess = worst_column(penalty, q, sign, free, strength, level, signed)
-            if excess <= tol:
+            if entered < 0 or excess <= tol:
                 break
             sign[entered] = -np.sign(q[entered]) if signed else 1.0
             enter_face(penalty, gram, factor, face, size, entered)
@@ -223,7 +223,7 @@ class Corrective(Solver):
     sample_start: bool = True
 
     name = "corrective"
-    paper = "fully corrective Frank-Wolfe (Jaggi 2013) with Newton steps; see docs/frank-wolfe.md"
+    paper = "fully corrective Frank-Wolfe (Jaggi 2013) with Newton steps; see docs/constraints.md"
     needs = Needs(loss=("value", "slope", "curvature", "conjugate"), penalty=("atom", "corners"), smooth=True)
 
     def init(self, problem: Any, start: Point | None, rng: np.random.Generator) -> _State:
