@@ -85,6 +85,7 @@ PENALTIES = Registry(
         "elasticnet": "saddlery.penalties.elastic_net:ElasticNet",
         "l1_ball": "saddlery.penalties.l1_ball:L1Ball",
         "simplex": "saddlery.penalties.simplex:Simplex",
+        "cur_ball": "saddlery.penalties.cur_ball:CURBall",
     },
 )
 SOLVERS = Registry(
@@ -101,6 +102,8 @@ SOLVERS = Registry(
         "spdc": "saddlery.solvers.spdc:SPDC",
         "dgpd": "saddlery.solvers.dgpd:DGPD",
         "dgpd_active": "saddlery.solvers.dgpd_active:DGPDActive",
+        "cur_splitting": "saddlery.solvers.cur_splitting:CURSplitting",
+        "cur_corrective": "saddlery.solvers.cur_corrective:CURCorrective",
     },
 )
 READERS = Registry(
