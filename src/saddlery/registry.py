@@ -102,6 +102,7 @@ SOLVERS = Registry(
         "spdc": "saddlery.solvers.spdc:SPDC",
         "dgpd": "saddlery.solvers.dgpd:DGPD",
         "dgpd_active": "saddlery.solvers.dgpd_active:DGPDActive",
+        "cur_hybrid": "saddlery.solvers.cur_hybrid:CURHybrid",
         "cur_splitting": "saddlery.solvers.cur_splitting:CURSplitting",
         "cur_corrective": "saddlery.solvers.cur_corrective:CURCorrective",
     },

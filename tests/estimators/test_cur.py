@@ -42,7 +42,7 @@ def test_planted_rows_and_columns_are_found(solver):
     assert model.certificate_.relative_gap <= 1e-4
     assert model.reconstruction_error_ < 0.01 < model.weights_error_
     assert model.radius_ == 0.6
-    assert model.solver_ == ("cur_splitting" if solver == "auto" else solver)
+    assert model.solver_ == ("cur_hybrid" if solver == "auto" else solver)
 
 
 def test_orientation():
@@ -102,7 +102,8 @@ def test_limits():
     assert model.columns_.size == 2
     assert model.rows_.size == 3
     assert set(model.columns_) == set(np.argsort(-model.column_importances_)[:2])
-    loose, strict = (sd.CURDecomposition(radius=5.0, threshold=threshold).fit(X) for threshold in (0.0, 0.5))
+    uneven = np.random.default_rng(1).standard_normal((20, 15)) * np.geomspace(0.1, 3.0, 15)
+    loose, strict = (sd.CURDecomposition(threshold=threshold).fit(uneven) for threshold in (0.0, 0.9))
     assert loose.columns_.size == np.count_nonzero(loose.column_importances_)
     assert strict.columns_.size < loose.columns_.size
 

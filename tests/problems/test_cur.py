@@ -156,8 +156,8 @@ def test_points_that_do_not_fit():
 
 def test_linear_solvers_refuse_it_and_its_own_are_named():
     problem = sd.CURProblem(M, 1.0)
-    assert sd.solvers.available(problem) == ["cur_splitting", "cur_corrective"]
-    with pytest.raises(UnsupportedError, match="these can: cur_splitting, cur_corrective"):
+    assert sd.solvers.available(problem) == ["cur_hybrid", "cur_splitting", "cur_corrective"]
+    with pytest.raises(UnsupportedError, match="these can: cur_hybrid, cur_splitting, cur_corrective"):
         sd.solve(problem, "prox_newton")
     with pytest.raises(UnsupportedError, match="a cur problem"):
         sd.solve(sd.LinearProblem(np.eye(2), [1, -1], penalty=sd.penalties.L1(0.1)), "cur_splitting")

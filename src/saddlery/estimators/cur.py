@@ -30,8 +30,8 @@ class CURDecomposition(SelectorMixin, BaseEstimator):
     """Approximate a matrix by some of its columns and rows, ``X ~ C U R`` with ``C = X[:, columns]`` and ``R = X[rows]``.
 
     The weights W (features x rows) minimise ``||X W X - X||_F^2 / (2 n d)`` with both ``sum_i max_j |W_ij|`` and
-    ``sum_j max_i |W_ij|`` at most `radius`. A row of W that is not zero selects a column of X, a column of W selects a row of X; the certificate
-    proves how near W is to the best one. `U_` is then fitted anew, without the budget, to the columns and rows selected.
+    ``sum_j max_i |W_ij|`` at most `radius`. A row of W that is not zero selects a column of X, a column of W selects a row of X;
+    the certificate proves how near W is to the best one. `U_` is then fitted anew, without the budget, to what was selected.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class CURDecomposition(SelectorMixin, BaseEstimator):
     refit : bool, default=True
         Whether `U_` is the best one for the columns and rows selected. Otherwise it is the part of W that belongs to them.
     solver : str or Solver, default="auto"
-        "cur_splitting" (the default) or "cur_corrective".
+        "cur_hybrid" (the default), "cur_splitting" or "cur_corrective".
     tol : float, default=1e-4
         Bound on the relative gap of the weights: 1 is the objective of W = 0.
     max_epochs : int, default=1000

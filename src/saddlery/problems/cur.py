@@ -118,6 +118,14 @@ class CURProblem:
         top = float(self.factors.sizes[0])
         return 1.0 / top if top > 0.0 else 1.0
 
+    def feasible_inverse(self) -> np.ndarray | None:
+        """The pseudo-inverse of M if it is in the set, and hence an optimum of value 0."""
+        left, sizes, right = self.factors
+        if sizes[0] == 0.0:
+            return None
+        inverse = (right / sizes) @ left.T
+        return inverse if self.penalty.value(inverse) == 0.0 else None
+
     # -- values
 
     def mean_square(self, Z: np.ndarray) -> float:

@@ -31,7 +31,6 @@ from typing import Any
 
 import numpy as np
 
-from saddlery.penalties.cur_ball import row_norm
 from saddlery.penalties.row_budget import project_rows
 from saddlery.point import Point
 from saddlery.solvers.base import Needs, Solver, State
@@ -123,12 +122,10 @@ class CURSplitting(Solver):
 
 
 def _first_weights(problem: Any, gradient: np.ndarray, atom: np.ndarray) -> np.ndarray:
-    """The pseudo-inverse of M if it obeys the budgets, for then it is optimal; else the best multiple of the first atom."""
-    left, sizes, right = problem.factors
-    if sizes[0] > 0.0:
-        inverse = (right / sizes) @ left.T
-        if max(row_norm(inverse), row_norm(inverse.T)) <= problem.penalty.radius:
-            return inverse
+    """The pseudo-inverse of M if it obeys the budgets; else the best multiple of the first atom."""
+    inverse = problem.feasible_inverse()
+    if inverse is not None:
+        return inverse
     bend = problem.mean_square(problem.margins(atom))
     step = min(1.0, -float(np.vdot(gradient, atom)) / bend) if bend > 0.0 else 0.0
     return step * atom
