@@ -146,7 +146,7 @@ def first_at(solution: sd.Solution, value: Callable[[Any], str]) -> str:
 def solver_table(shapes: tuple[tuple[int, int], ...], seconds: float) -> list[str]:
     """Time, and oracle calls, to relative gaps of 1e-2, 1e-4 and 1e-6."""
     lines = [
-        "| data | radius x top | hybrid (default), s | splitting, s | corrective, s | corrective, oracle calls | line search, oracle calls |",
+        "| data | radius x top | hybrid (default), s | splitting, s | corrective, s | its oracle calls | those of line search |",
         "|---|---|---|---|---|---|---|",
     ]
     for shape in shapes:
@@ -176,8 +176,8 @@ def main() -> None:
     text = [
         "# CUR",
         "",
-        'Written by `python benchmarks/cur.py`: data of rank 4 with noise 0.3 (`low_rank`), one thread; "radius x top" is the radius times',
-        "the largest singular value of the data.",
+        "Written by `python benchmarks/cur.py`: data of rank 4 with noise 0.3 (`low_rank`), one thread; `radius x top` is the",
+        "radius times the largest singular value of the data.",
         "",
         "## The oracle against HiGHS",
         "",

@@ -64,7 +64,8 @@ class CURProblem:
     M : array-like or sparse matrix of shape (n, d)
         Data; held as a dense array.
     radius : float
-        Budget of rows and of columns. :attr:`unit` is where to start: at a radius of this size about half of M is explained.
+        Budget of rows and of columns. :attr:`unit` is where to start: with such a radius up to half of the squares of M are
+        explained.
 
     Examples
     --------
@@ -114,7 +115,7 @@ class CURProblem:
 
     @property
     def unit(self) -> float:
-        """1 / the largest singular value of M (1 if M = 0): a radius that explains about half of M."""
+        """1 / the largest singular value of M (1 if M = 0): the natural unit of the radius."""
         top = float(self.factors.sizes[0])
         return 1.0 / top if top > 0.0 else 1.0
 
