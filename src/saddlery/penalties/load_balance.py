@@ -177,6 +177,10 @@ class _Cuts:
         """C(S, T)."""
         return float(self.C[S][:, T].sum())
 
+    def has(self, S: np.ndarray, T: np.ndarray) -> bool:
+        """Whether a block is among these."""
+        return bool(((self.S == S).all(axis=1) & (self.T == T).all(axis=1)).any())
+
     def add(self, S: np.ndarray, T: np.ndarray, block_sum: float) -> None:
         self.S, self.T, self.sums = np.vstack([self.S, S]), np.vstack([self.T, T]), np.append(self.sums, block_sum)
         self._count()
@@ -243,7 +247,7 @@ def balance(penalty: Any, C: np.ndarray) -> Balance:
         S, T = row_layer >= 0, column_layer >= 0
         block_sum = cuts.block_sum(S, T)
         violation = block_sum - mu * np.count_nonzero(S) - nu * np.count_nonzero(T)
-        if bound - value <= EXACT * bound or violation <= EXACT * value:
+        if bound - value <= EXACT * bound or violation <= EXACT * value or cuts.has(S, T):  # known: it was rounding
             break
         cuts.add(S, T, block_sum)
     rows, columns = (sum(t * masks[k] for k, t in basis) for masks in (cuts.S, cuts.T))

@@ -13,7 +13,7 @@ def best_weights(gram: np.ndarray, linear: np.ndarray, start: np.ndarray) -> np.
     """argmin x' gram x / 2 - linear'x over x >= 0, sum x <= 1, by an active-set method from a feasible `start`.
 
     On the support of x the equations are solved; if the solution leaves the set, x goes to its border and drops what became 0, else
-    the variable with the steepest slope enters, until none has one. The objective falls at every step, so no support comes twice.
+    the variable with the steepest slope enters, until none has one. The objective falls at every step.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ def best_weights(gram: np.ndarray, linear: np.ndarray, start: np.ndarray) -> np.
     """
     x, entered = start.copy(), -1
     support = x > 0.0
-    while True:
+    for _ in range(100 + 10 * linear.size):  # far more than it takes: with exact arithmetic no support would come twice
         inside = np.flatnonzero(support)
         target, price = _solve_on(gram[np.ix_(inside, inside)], linear[inside])
         if (target <= 0.0).any():
@@ -51,6 +51,7 @@ def best_weights(gram: np.ndarray, linear: np.ndarray, start: np.ndarray) -> np.
         if entered < 0 or slopes[entered] <= TINY * np.abs(linear).max():
             return x
         support[entered] = True
+    return x
 
 
 def _solve_on(gram: np.ndarray, linear: np.ndarray) -> tuple[np.ndarray, float]:
