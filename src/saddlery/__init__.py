@@ -13,6 +13,7 @@ __version__ = version("saddlery")
 
 _PLACES = {
     "LinearProblem": "saddlery.problems.linear",
+    "CURProblem": "saddlery.problems.cur",
     "Certificate": "saddlery.certificate",
     "certify": "saddlery.certificate",
     "solve": "saddlery.solvers.loop",
@@ -25,6 +26,7 @@ _PLACES = {
     "path": "saddlery.paths",
     "PathResult": "saddlery.paths",
     "RandomBinning": "saddlery.estimators.random_binning",
+    "CURDecomposition": "saddlery.estimators.cur",
     "audit": "saddlery.estimators.audit",
     "save": "saddlery.model_file",
     "load": "saddlery.model_file",
@@ -37,6 +39,8 @@ _PLACES = {
 _MODULES = ("losses", "penalties", "solvers")
 
 __all__ = [
+    "CURDecomposition",
+    "CURProblem",
     "Certificate",
     "ConvergenceDisplay",
     "InputError",
@@ -84,11 +88,13 @@ if TYPE_CHECKING:  # what type checkers and editors see
     from saddlery.errors import InputError, UnsupportedError
     from saddlery.estimators.audit import audit
     from saddlery.estimators.classifier import LinearClassifier
+    from saddlery.estimators.cur import CURDecomposition
     from saddlery.estimators.cv import LinearClassifierCV, LinearRegressorCV
     from saddlery.estimators.random_binning import RandomBinning
     from saddlery.estimators.regressor import LinearRegressor
     from saddlery.model_file import load, save
     from saddlery.paths import PathResult, path
+    from saddlery.problems.cur import CURProblem
     from saddlery.problems.linear import LinearProblem
     from saddlery.report.displays import ConvergenceDisplay, PathDisplay
     from saddlery.solvers.base import Solution, Status

@@ -93,6 +93,7 @@ PENALTIES = Registry(
         "l1_in_ball": "saddlery.penalties.in_ball:L1InBall",
         "l2_in_ball": "saddlery.penalties.in_ball:L2InBall",
         "elasticnet_in_ball": "saddlery.penalties.in_ball:ElasticNetInBall",
+        "cur_ball": "saddlery.penalties.cur_ball:CURBall",
     },
 )
 SOLVERS = Registry(
@@ -123,6 +124,9 @@ SOLVERS = Registry(
         "sfw": "saddlery.solvers.sfw:SFW",
         "svrf": "saddlery.solvers.svrf:SVRF",
         "scgs": "saddlery.solvers.scgs:SCGS",
+        "cur_hybrid": "saddlery.solvers.cur_hybrid:CURHybrid",
+        "cur_splitting": "saddlery.solvers.cur_splitting:CURSplitting",
+        "cur_corrective": "saddlery.solvers.cur_corrective:CURCorrective",
     },
 )
 READERS = Registry(

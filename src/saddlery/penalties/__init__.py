@@ -3,6 +3,7 @@
 from saddlery.penalties.base import bounded, separable
 from saddlery.penalties.box import Box
 from saddlery.penalties.capped_simplex import CappedSimplex
+from saddlery.penalties.cur_ball import CURBall
 from saddlery.penalties.elastic_net import ElasticNet
 from saddlery.penalties.group_ball import GroupBall
 from saddlery.penalties.in_ball import ElasticNetInBall, L1InBall, L2InBall
@@ -17,6 +18,7 @@ __all__ = [
     "L1",
     "L2",
     "Box",
+    "CURBall",
     "CappedSimplex",
     "ElasticNet",
     "ElasticNetInBall",
