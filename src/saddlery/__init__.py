@@ -13,6 +13,8 @@ __version__ = version("saddlery")
 
 _PLACES = {
     "LinearProblem": "saddlery.problems.linear",
+    "CompletionProblem": "saddlery.problems.completion",
+    "LowRank": "saddlery.problems.completion",
     "Certificate": "saddlery.certificate",
     "certify": "saddlery.certificate",
     "solve": "saddlery.solvers.loop",
@@ -24,6 +26,7 @@ _PLACES = {
     "LinearRegressorCV": "saddlery.estimators.cv",
     "path": "saddlery.paths",
     "PathResult": "saddlery.paths",
+    "MatrixCompletion": "saddlery.estimators.completion",
     "RandomBinning": "saddlery.estimators.random_binning",
     "audit": "saddlery.estimators.audit",
     "save": "saddlery.model_file",
@@ -38,6 +41,7 @@ _MODULES = ("losses", "penalties", "solvers")
 
 __all__ = [
     "Certificate",
+    "CompletionProblem",
     "ConvergenceDisplay",
     "InputError",
     "LinearClassifier",
@@ -45,6 +49,8 @@ __all__ = [
     "LinearProblem",
     "LinearRegressor",
     "LinearRegressorCV",
+    "LowRank",
+    "MatrixCompletion",
     "PathDisplay",
     "PathResult",
     "RandomBinning",
@@ -84,11 +90,13 @@ if TYPE_CHECKING:  # what type checkers and editors see
     from saddlery.errors import InputError, UnsupportedError
     from saddlery.estimators.audit import audit
     from saddlery.estimators.classifier import LinearClassifier
+    from saddlery.estimators.completion import MatrixCompletion
     from saddlery.estimators.cv import LinearClassifierCV, LinearRegressorCV
     from saddlery.estimators.random_binning import RandomBinning
     from saddlery.estimators.regressor import LinearRegressor
     from saddlery.model_file import load, save
     from saddlery.paths import PathResult, path
+    from saddlery.problems.completion import CompletionProblem, LowRank
     from saddlery.problems.linear import LinearProblem
     from saddlery.report.displays import ConvergenceDisplay, PathDisplay
     from saddlery.solvers.base import Solution, Status

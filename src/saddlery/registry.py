@@ -85,6 +85,7 @@ PENALTIES = Registry(
         "elasticnet": "saddlery.penalties.elastic_net:ElasticNet",
         "l1_ball": "saddlery.penalties.l1_ball:L1Ball",
         "simplex": "saddlery.penalties.simplex:Simplex",
+        "nuclear_ball": "saddlery.penalties.nuclear_ball:NuclearBall",
     },
 )
 SOLVERS = Registry(
@@ -101,6 +102,7 @@ SOLVERS = Registry(
         "spdc": "saddlery.solvers.spdc:SPDC",
         "dgpd": "saddlery.solvers.dgpd:DGPD",
         "dgpd_active": "saddlery.solvers.dgpd_active:DGPDActive",
+        "low_rank": "saddlery.solvers.low_rank:LowRankCorrective",
     },
 )
 READERS = Registry(

@@ -1,5 +1,6 @@
 """Problems: data, loss and penalty, with their primal and dual values; no algorithms."""
 
+from saddlery.problems.completion import CompletionProblem, LowRank
 from saddlery.problems.linear import LinearProblem
 
-__all__ = ["LinearProblem"]
+__all__ = ["CompletionProblem", "LinearProblem", "LowRank"]
