@@ -48,9 +48,7 @@ class Certificate:
         return cls(float(primal), float(dual), float(gap), float(gap / scale) if scale > 0 else float(gap), float(scale), basis)
 
     def __str__(self) -> str:
-        words = (
-            f"primal {self.primal:.10g}, dual {self.dual:.10g}, gap {self.gap:.3g} ({self.relative_gap:.3g} of {self.scale:.6g})"
-        )
+        words = f"primal {self.primal:.10g}, dual {self.dual:.10g}, gap {self.gap:.3g} ({self.relative_gap:.3g} of {self.scale:.6g})"
         return words if self.basis == "exact" else f"{words}, {self.basis}"
 
 
