@@ -136,7 +136,7 @@ class MatrixCompletion(TransformerMixin, BaseEstimator):
     >>> truth = np.outer([1.0, 2.0, 3.0, 4.0], [1.0, -1.0, 2.0])
     >>> X = truth.copy()
     >>> X[0, 2] = X[3, 1] = np.nan
-    >>> model = sd.MatrixCompletion(radius=np.linalg.norm(truth, "nuc"), tol=1e-6).fit(X)
+    >>> model = sd.MatrixCompletion(radius=13.4, tol=1e-6).fit(X)
     >>> model.rank_, model.predict([0, 3], [2, 1]).round(1)
     (1, array([ 2., -4.]))
     """
@@ -238,12 +238,7 @@ class MatrixCompletion(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         rows, cols = np.broadcast_arrays(np.asarray(rows), np.asarray(cols))
-        for name, indices, length in (("row", rows, self.shape_[0]), ("column", cols, self.shape_[1])):
-            if indices.size and indices.dtype.kind not in "iu":
-                raise InputError(f"the {name}s to predict must be whole numbers, not of type {indices.dtype}")
-            outside = indices[(indices < 0) | (indices >= length)]
-            if outside.size:
-                raise InputError(f"{name} {outside.flat[0]} cannot be predicted: there are only the {name}s 0 to {length - 1}")
+        self._check_places(rows, cols)
         return self._entries(rows.ravel(), cols.ravel()).reshape(rows.shape)
 
     def transform(self, X: Any) -> np.ndarray:
@@ -294,6 +289,14 @@ class MatrixCompletion(TransformerMixin, BaseEstimator):
 
     # -- pieces
 
+    def _check_places(self, rows: np.ndarray, cols: np.ndarray) -> None:
+        for name, indices, length in (("row", rows, self.shape_[0]), ("column", cols, self.shape_[1])):
+            if indices.size and indices.dtype.kind not in "iu":
+                raise InputError(f"the {name}s must be whole numbers, not of type {indices.dtype}")
+            outside = indices[(indices < 0) | (indices >= length)]
+            if outside.size:
+                raise InputError(f"{name} {outside.flat[0]} is not of this matrix: there are only the {name}s 0 to {length - 1}")
+
     def _entries(self, rows: np.ndarray, cols: np.ndarray) -> np.ndarray:
         out = self.offset_ + self.row_offsets_[rows] + self.column_offsets_[cols]
         left = self.U_ * self.sigma_
@@ -306,6 +309,7 @@ class MatrixCompletion(TransformerMixin, BaseEstimator):
         found = observed_entries(X, self.shape_ if isinstance(X, tuple) else None)
         if tuple(found.shape) != self.shape_:
             raise InputError(f"X has the shape {tuple(found.shape)}, but the model was fitted to one of {self.shape_}")
+        self._check_places(found.rows, found.cols)
         return found
 
     def _solve(self, problem: CompletionProblem, start: Any, tol: float, callbacks: Any = ()) -> Solution:
@@ -351,7 +355,7 @@ class MatrixCompletion(TransformerMixin, BaseEstimator):
         part = CompletionProblem(rows[kept], cols[kept], y[kept], problem.shape, 1.0, problem.loss, s[kept], problem.exact_limit)
         # the largest singular value of the matrix, as the observed entries suggest it
         sigma = top_pairs(part.gradient(part.y))[1]
-        radius = float(sigma[0]) * problem.shape[0] * problem.shape[1] / 2.0
+        radius = float(sigma.max(initial=0.0)) * problem.shape[0] * problem.shape[1] / 2.0
         if radius == 0.0:
             return 1.0, None
         tried: list[tuple[float, float, Any]] = []

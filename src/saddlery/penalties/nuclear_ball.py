@@ -23,8 +23,8 @@ class LowRank(NamedTuple):
     Examples
     --------
     >>> W = LowRank(np.ones((2, 1)), np.array([3.0]), np.ones((4, 1)))
-    >>> W.shape, W.rank, W.nuclear_norm()
-    ((2, 4), 1, 8.48528137423857)
+    >>> W.shape, W.rank, round(W.nuclear_norm(), 6)
+    ((2, 4), 1, 8.485281)
     """
 
     U: np.ndarray

@@ -77,15 +77,16 @@ def subtract_gram(pattern, values, d, packed):
     height = d + 1 - d % 2
     down, right = 1 - d % 2, d % 2
     for r in range(pattern.starts.shape[0] - 1):
-        for p in range(pattern.starts[r], pattern.starts[r + 1]):
-            i = np.int64(pattern.indices[p])
-            for q in range(pattern.starts[r], p + 1):
-                j = np.int64(pattern.indices[q])
-                if j < half:
-                    at = j * height + i + down
-                else:
-                    at = (i - half + right) * height + j - half
-                packed[at] -= values[p] * values[q]
+        for q in range(pattern.starts[r], pattern.starts[r + 1]):
+            j, value = np.int64(pattern.indices[q]), values[q]
+            if j < half:
+                first = j * height + down
+                for p in range(q, pattern.starts[r + 1]):
+                    packed[np.uint64(first + pattern.indices[p])] -= value * values[p]
+            else:
+                first = (right - half) * height + j - half
+                for p in range(q, pattern.starts[r + 1]):
+                    packed[np.uint64(first + pattern.indices[p] * height)] -= value * values[p]
 
 
 class Sparse(NamedTuple):
@@ -160,7 +161,7 @@ def leading_pairs(
     Returns
     -------
     u, sigma, v : arrays
-        Singular values from below, with orthonormal vectors; as many as the Krylov space has dimensions.
+        Singular values from below, with orthonormal vectors; at most as many as the Krylov space has dimensions.
     """
     n, d = G.shape
     left = np.zeros((n, 0)) if left is None else left
@@ -168,24 +169,47 @@ def leading_pairs(
     room = min(n - left.shape[1], d - right.shape[1])
     if n * d <= SMALL:
         whole = G.times(np.eye(d))
+        size = np.linalg.norm(whole)
         whole -= left @ (left.T @ whole)
         whole -= (whole @ right) @ right.T
         u, sigma, vt = sl.svd(whole, full_matrices=False, check_finite=False)
-        return u[:, :room], sigma[:room], vt[:room].T
+        kept = sigma > 4.0 * EPS * size  # the vectors of the others may lie anywhere
+        return u[:, kept], sigma[kept], vt[kept].T
+    if n < d:  # bases of the smaller side are smaller, and cannot miss a direction when they are full
+        v, sigma, u = leading_pairs(_Turned(G), G.times(start), steps, right, left)
+        return u, sigma, v
     block = orthonormal(start[:, :room], right)
-    basis = block
-    for _ in range(steps):
-        width = min(block.shape[1], room - basis.shape[1])
-        if width == 0:
-            break
-        image = G.times(block[:, :width])
+    basis, images = block, np.zeros((n, 0))
+    for count in range(steps + 1):
+        image = G.times(block)
         image -= left @ (left.T @ image)
-        block = orthonormal(G.back(image), np.hstack([right, basis]))
+        images = np.hstack([images, image])
+        width = min(block.shape[1], room - basis.shape[1])
+        if count == steps or width == 0:
+            break
+        block = orthonormal(G.back(image[:, :width]), np.hstack([right, basis]))
         basis = np.hstack([basis, block])
-    image = G.times(basis)
-    image -= left @ (left.T @ image)
-    u, sigma, vt = sl.svd(image, full_matrices=False, check_finite=False)
+    if not basis.shape[1]:
+        return images, np.zeros(0), basis
+    u, sigma, vt = sl.svd(images, full_matrices=False, check_finite=False)
     return u, sigma, basis @ vt.T
+
+
+class _Turned(NamedTuple):
+    """The transpose of a matrix, by its products."""
+
+    matrix: Any
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        n, d = self.matrix.shape
+        return d, n
+
+    def times(self, B: np.ndarray) -> np.ndarray:
+        return self.matrix.back(B)
+
+    def back(self, A: np.ndarray) -> np.ndarray:
+        return self.matrix.times(A)
 
 
 def top_pairs(
@@ -208,8 +232,13 @@ def top_pairs(
         fresh = np.hstack([start, fresh])
     before = -1.0
     for _ in range(restarts):
-        u, sigma, v = leading_pairs(G, fresh, 4)
+        u, sigma, v = leading_pairs(G, fresh, 3)
         if G.shape[0] * d <= SMALL or not sigma.size or sigma[0] <= before * (1.0 + tol):
+            break
+        one, other = u[:, :1], v[:, :1]
+        # What is left of G'u = sigma v or of G v = sigma u, whichever does not hold by itself: sigma is off by its square.
+        rest = G.back(one) - sigma[0] * other if G.shape[0] >= d else G.times(other) - sigma[0] * one
+        if float(np.vdot(rest, rest)) <= tol * sigma[0] ** 2:
             break
         before, fresh = sigma[0], v[:, :BLOCK]
     return u, sigma, v

@@ -79,10 +79,10 @@ class CompletionProblem:
     Examples
     --------
     >>> import saddlery as sd
-    >>> problem = sd.CompletionProblem([0, 0, 1], [0, 1, 0], [2.0, 4.0, 1.0], (2, 2), radius=5.0)
+    >>> problem = sd.CompletionProblem([0, 0, 1], [0, 1, 0], [2.0, 4.0, 1.0], (2, 2), radius=4.0)
     >>> solution = sd.solve(problem, tol=1e-8)
     >>> solution.w.rank, round(float(solution.w.sigma.sum()), 6)
-    (1, 5.0)
+    (1, 4.0)
     """
 
     kind = "completion"

@@ -45,7 +45,8 @@ __all__ = ["LowRankCorrective"]
 
 ROUND = 4e-16  # relative to the loss: what a sum may be off by
 INSIDE = 1e-9  # a norm this much below the radius, relatively, is in the inner of the ball
-ENOUGH = 0.1  # of the squared gradient that a round of Newton steps began with
+ENOUGH = 0.01  # of the squared gradient that a round of Newton steps began with
+TRIM = 1e-9  # singular values below this share of the largest are dropped
 STALL = 3  # rounds without any progress
 
 
@@ -159,7 +160,9 @@ class LowRankCorrective(Solver):
 
     name = "low_rank"
     paper = "atoms of Frank-Wolfe (Jaggi & Sulovsky 2010), corrective rounds, Newton steps on factors (Burer & Monteiro 2003)"
-    needs = Needs(kind="completion", loss=("slope", "curvature", "expand", "conjugate"), smooth=True)
+    needs = Needs(
+        kind="completion", loss=("slope", "curvature", "expand", "conjugate"), penalty=("value", "conjugate"), smooth=True
+    )
 
     def init(self, problem: Any, start: Point | None, rng: np.random.Generator) -> _State:
         W = problem.first_point().w if start is None else start.w
@@ -173,12 +176,14 @@ class LowRankCorrective(Solver):
         if A.shape[1]:
             A, B, z = self._refine(problem, state, A, B, z)
         W = LowRank(A, np.ones(A.shape[1]), B).compress()
-        state.W = W._replace(sigma=_within(W.sigma, problem.radius))
+        kept = int(np.count_nonzero(W.sigma > TRIM * W.sigma.max(initial=0.0)))
+        state.W = LowRank(W.U[:, :kept], _within(W.sigma[:kept], problem.radius), W.V[:, :kept])
         state.z = problem.margins(state.W)
         state.accesses += problem.size
-        self._look(problem, state)
-        state.idle = state.idle + 1 if state.value >= before * (1.0 - ROUND) and state.W.rank <= rank else 0
+        idle = problem.loss_value(state.z) >= before * (1.0 - ROUND) and state.W.rank <= rank
+        state.idle = state.idle + 1 if idle else 0
         state.stalled = state.idle >= STALL
+        self._look(problem, state)
 
     def point(self, problem: Any, state: _State) -> Point:
         return Point(state.W, 0.0, state.a, Xw=state.z, Xta=state.top, loss=state.value)
@@ -192,15 +197,14 @@ class LowRankCorrective(Solver):
         G = problem.gradient(state.a)
         state.lam = max(0.0, -float(G.values @ state.z) / problem.radius)
         state.block = max(state.block, W.rank // 2)
-        known = np.zeros((problem.shape[1], 0)) if state.pairs is None else state.pairs[2][:, : state.block]
-        fresh = state.rng.standard_normal(
-            (problem.shape[1], max(state.block - known.shape[1], 1))
-        )  # one at least: all may be elsewhere
-        start = np.hstack([known[:, : state.block - 1], fresh])
+        # The last pairs are a good start also where they went into the span: what is left of them shows where the span should turn.
+        known = np.zeros((problem.shape[1], 0)) if state.pairs is None else state.pairs[2][:, : state.block - 1]
+        fresh = state.rng.standard_normal((problem.shape[1], state.block - known.shape[1]))  # one at least: all may be elsewhere
+        start = np.hstack([known, fresh])
         steps = self.krylov_steps + (state.pairs is None)
-        u, sigma, v = leading_pairs(G, start, steps, W.U, W.V)
-        state.pairs = (u, sigma, v)
-        span = np.hstack([W.V, v[:, : state.block]])
+        # Without progress the span is no longer left out: what G does between it and the rest is else left to the Newton steps.
+        state.pairs = leading_pairs(G, start, steps, *((W.U, W.V) if state.idle == 0 else (None, None)))
+        span = np.hstack([W.V, orthonormal(state.pairs[2][:, : state.block], W.V)])
         state.top = float(sl.svdvals(G.times(span), check_finite=False)[0]) if span.shape[1] else 0.0
         state.oracle_calls += 1
         state.products += 2 * steps + 2
@@ -213,6 +217,7 @@ class LowRankCorrective(Solver):
         W = state.W
         u, sigma, v = state.pairs  # type: ignore[misc]
         count = min(int(np.count_nonzero(sigma > state.lam * (1.0 + 1e-7))), max(self.block, W.rank))
+        count = max(count, min(self.block, len(sigma))) if state.idle else count
         Q1 = np.hstack([W.U, orthonormal(u[:, :count], W.U)])
         Q2 = np.hstack([W.V, orthonormal(v[:, :count], W.V)])
         core = np.zeros((Q1.shape[1], Q2.shape[1]))
