@@ -47,6 +47,9 @@ ROUND = 4e-16  # relative to the loss: what a sum may be off by
 INSIDE = 1e-9  # a norm this much below the radius, relatively, is in the inner of the ball
 ENOUGH = 0.01  # of the squared gradient that a round of Newton steps began with
 TRIM = 1e-9  # singular values below this share of the largest are dropped
+SLOW = 0.5  # of it: then steps of conjugate gradients are doubled, up to
+MOST_CG = 100
+DAMPING = 0.03  # of the Newton steps in the inner of the ball
 STALL = 3  # rounds without any progress
 
 
@@ -116,14 +119,14 @@ def entry_sums(pattern, values, by_row, by_column):
 class _State(State):
     """The matrix, what is known of its gradient, and what adapts."""
 
-    def __init__(self, W: LowRank, z: np.ndarray, rng: np.random.Generator, block: int):
-        self.W, self.z, self.rng, self.block = W, z, rng, block
+    def __init__(self, W: LowRank, z: np.ndarray, rng: np.random.Generator, block: int, cg_steps: int):
+        self.W, self.z, self.rng, self.block, self.cg_steps = W, z, rng, block, cg_steps
         self.value = math.inf
         self.a = np.empty(0)
         self.top = 0.0  # Ritz value of sigma_1(G)
         self.lam = 0.0
         self.pairs: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
-        self.step = math.inf  # of the core
+        self.step = 0.0  # of the core; 0 before the first
         self.idle = 0
         self.oracle_calls = self.products = self.newton_steps = 0
 
@@ -149,7 +152,7 @@ class LowRankCorrective(Solver):
     core_steps : int
         Accelerated projected gradient steps on the core in a round.
     newton_steps, cg_steps : int
-        Newton steps in a round, and steps of conjugate gradients in each, at most.
+        Newton steps in a round at most, and steps of conjugate gradients in each; these are doubled where they are too few.
     """
 
     block: int = 8
@@ -166,7 +169,7 @@ class LowRankCorrective(Solver):
 
     def init(self, problem: Any, start: Point | None, rng: np.random.Generator) -> _State:
         W = problem.first_point().w if start is None else start.w
-        state = _State(W, problem.margins(W), rng, self.block)
+        state = _State(W, problem.margins(W), rng, self.block, self.cg_steps)
         self._look(problem, state)
         return state
 
@@ -225,8 +228,10 @@ class LowRankCorrective(Solver):
         best = (state.value, W.U * np.sqrt(W.sigma), W.V * np.sqrt(W.sigma), state.z)
         if not core.size:
             return best[1:]
-        # were all entries observed, f would have the curvature 1 / cells: where the sample is fair, it nearly has
-        step = min(2.0 * state.step, problem.shape[0] * problem.shape[1] / problem.loss.smoothness)
+        # Were all entries observed, f would have the curvature 1 / cells: where the sample is fair, it nearly has. Where the loss
+        # is linear there is less, so the step may grow.
+        step = state.step if state.step > 0.0 else problem.shape[0] * problem.shape[1] / problem.loss.smoothness
+        shrunk = False
         last_core, z, last_z, momentum = core, state.z, state.z, 1.0
         for _ in range(self.core_steps):
             grown = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * momentum * momentum))
@@ -246,14 +251,14 @@ class LowRankCorrective(Solver):
                 model = value + float(np.vdot(slope, move)) + 0.5 / step * float(np.vdot(move, move))
                 if new_value <= model + ROUND * abs(value) or not move.any():
                     break
-                step *= 0.5
+                step, shrunk = 0.5 * step, True
             momentum = 1.0 if np.vdot(here - new_core, new_core - core) > 0.0 else grown
             last_core, core, last_z, z = core, new_core, z, new_z
             state.products += 1
             state.accesses += problem.size
             if new_value < best[0]:
                 best = (new_value, A, B, new_z)
-        state.step = step
+        state.step = step if shrunk else 2.0 * step
         return best[1:]
 
     # -- 2. refine
@@ -265,10 +270,13 @@ class LowRankCorrective(Solver):
         n = A.shape[0]
         x, first = np.vstack([A, B]), 0.0
         for count in range(self.newton_steps):
-            x, z, decrement = _newton_step(problem, state, x, z, self.cg_steps)
+            x, z, decrement = _newton_step(problem, state, x, z, state.cg_steps)
             first = decrement if count == 0 else first
             if decrement <= ENOUGH * first or decrement <= 1e-14 * problem.scale:
                 break
+        else:
+            if self.newton_steps > 1 and decrement > SLOW * first:  # badly conditioned
+                state.cg_steps = min(2 * state.cg_steps, MOST_CG)
         return x[:n], x[n:], z
 
 
@@ -292,8 +300,10 @@ def _newton_step(problem: Any, state: _State, x: np.ndarray, z: np.ndarray, cg_s
     half = 0.5 * float(np.vdot(x, x))
     lam = max(0.0, -float(g @ z) / half) if half >= radius * (1.0 - INSIDE) else 0.0
     gradient += lam * x
-    solve = _preconditioner(problem, x, curvature, lam)
-    direction, dz, decrement = _conjugate_gradients(problem, state, x, g, curvature, lam, gradient, solve, cg_steps)
+    # In the inner of the ball there may be no curvature at all; damping that vanishes with the gradient keeps steps in bounds.
+    shift = lam if lam > 0.0 else DAMPING * math.sqrt(float(np.vdot(gradient, gradient)) / (2.0 * half))
+    solve = _preconditioner(problem, x, curvature, lam, shift)
+    direction, dz, decrement = _conjugate_gradients(problem, state, x, g, curvature, shift, gradient, solve, cg_steps)
     z2 = problem.entries(direction[:n], direction[n:])
     value, slope = problem.loss_value(z), float(np.vdot(gradient, direction))
     t, scale, new_z = 1.0, 1.0, z
@@ -312,11 +322,11 @@ def _newton_step(problem: Any, state: _State, x: np.ndarray, z: np.ndarray, cg_s
     return math.sqrt(scale) * moved, new_z, decrement
 
 
-def _preconditioner(problem: Any, x: np.ndarray, curvature: np.ndarray, lam: float) -> Any:
+def _preconditioner(problem: Any, x: np.ndarray, curvature: np.ndarray, lam: float, shift: float) -> Any:
     """v -> M^-1 v, where M has a block for each row of A and of B.
 
-    The block of row r of A is sum_c h_rc B_c B_c' + lam I over its entries; it is replaced by (sum_c h_rc) E + lam I, with E the
-    mean of B_c B_c' over all columns c, weighted by their curvature. One eigenbasis then serves all rows.
+    The block of row r of A is sum_c h_rc B_c B_c' + shift I over its entries; it is replaced by (sum_c h_rc) E + shift I, with E
+    the mean of B_c B_c' over all columns c, weighted by their curvature. One eigenbasis then serves all rows.
     """
     n = problem.shape[0]
     by_row, by_column = np.empty(n), np.empty(problem.shape[1])
@@ -326,7 +336,7 @@ def _preconditioner(problem: Any, x: np.ndarray, curvature: np.ndarray, lam: flo
     for own, weights, other in ((by_row, by_column, x[n:]), (by_column, by_row, x[:n])):
         eigen, basis = sl.eigh((other * weights[:, None]).T @ other / total, check_finite=False)
         scales = np.outer(own, np.maximum(eigen, 0.0))
-        ridge = max(lam, 1e-9 * float(scales.max(initial=0.0)), 1e-300)
+        ridge = max(shift, 1e-9 * float(scales.max(initial=0.0)), 1e-300)
         sides.append((basis, 1.0 / (scales + ridge)))
     (left, by_left), (right, by_right) = sides
 
@@ -349,12 +359,12 @@ def _conjugate_gradients(
     x: np.ndarray,
     g: np.ndarray,
     curvature: np.ndarray,
-    lam: float,
+    shift: float,
     gradient: np.ndarray,
     solve: Any,
     cg_steps: int,
 ) -> tuple[np.ndarray, np.ndarray, float]:
-    """A direction d with (F'' + lam I) d near -gradient, the entries of dA B' + A dB', and gradient' M^-1 gradient."""
+    """A direction d with (F'' + shift I) d near -gradient, the entries of dA B' + A dB', and gradient' M^-1 gradient."""
     n = problem.shape[0]
     rest = -gradient
     p = solve(rest)
@@ -363,7 +373,7 @@ def _conjugate_gradients(
     image, along = np.empty_like(x), np.empty(problem.size)
     for count in range(cg_steps):
         factor_hessian(problem.pattern, g, curvature, x[:n], x[n:], p[:n], p[n:], image[:n], image[n:], along)
-        image += lam * p
+        image += shift * p
         state.products += 1
         state.accesses += problem.size
         bend = float(np.vdot(p, image))
