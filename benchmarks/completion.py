@@ -358,7 +358,7 @@ def main() -> None:
         page = [
             "# Matrix completion",
             "",
-            "Written by `benchmarks/completion.py`; CPU seconds of one thread, best set-up of each method, same run.",
+            "Written by `benchmarks/completion.py`; CPU seconds of one thread, all methods in the same run.",
             "",
             f"## Certified relative gap {TOL:g}: 1000 x 800, rank 5, 10 % observed, noise 0.3",
             "",
