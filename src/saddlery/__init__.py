@@ -14,6 +14,8 @@ __version__ = version("saddlery")
 _PLACES = {
     "LinearProblem": "saddlery.problems.linear",
     "CURProblem": "saddlery.problems.cur",
+    "CompletionProblem": "saddlery.problems.completion",
+    "LowRank": "saddlery.problems.completion",
     "Certificate": "saddlery.certificate",
     "certify": "saddlery.certificate",
     "solve": "saddlery.solvers.loop",
@@ -25,6 +27,7 @@ _PLACES = {
     "LinearRegressorCV": "saddlery.estimators.cv",
     "path": "saddlery.paths",
     "PathResult": "saddlery.paths",
+    "MatrixCompletion": "saddlery.estimators.completion",
     "RandomBinning": "saddlery.estimators.random_binning",
     "CURDecomposition": "saddlery.estimators.cur",
     "audit": "saddlery.estimators.audit",
@@ -42,6 +45,7 @@ __all__ = [
     "CURDecomposition",
     "CURProblem",
     "Certificate",
+    "CompletionProblem",
     "ConvergenceDisplay",
     "InputError",
     "LinearClassifier",
@@ -49,6 +53,8 @@ __all__ = [
     "LinearProblem",
     "LinearRegressor",
     "LinearRegressorCV",
+    "LowRank",
+    "MatrixCompletion",
     "PathDisplay",
     "PathResult",
     "RandomBinning",
@@ -88,12 +94,14 @@ if TYPE_CHECKING:  # what type checkers and editors see
     from saddlery.errors import InputError, UnsupportedError
     from saddlery.estimators.audit import audit
     from saddlery.estimators.classifier import LinearClassifier
+    from saddlery.estimators.completion import MatrixCompletion
     from saddlery.estimators.cur import CURDecomposition
     from saddlery.estimators.cv import LinearClassifierCV, LinearRegressorCV
     from saddlery.estimators.random_binning import RandomBinning
     from saddlery.estimators.regressor import LinearRegressor
     from saddlery.model_file import load, save
     from saddlery.paths import PathResult, path
+    from saddlery.problems.completion import CompletionProblem, LowRank
     from saddlery.problems.cur import CURProblem
     from saddlery.problems.linear import LinearProblem
     from saddlery.report.displays import ConvergenceDisplay, PathDisplay

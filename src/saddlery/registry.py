@@ -94,6 +94,7 @@ PENALTIES = Registry(
         "l2_in_ball": "saddlery.penalties.in_ball:L2InBall",
         "elasticnet_in_ball": "saddlery.penalties.in_ball:ElasticNetInBall",
         "cur_ball": "saddlery.penalties.cur_ball:CURBall",
+        "nuclear_ball": "saddlery.penalties.nuclear_ball:NuclearBall",
     },
 )
 SOLVERS = Registry(
@@ -127,6 +128,7 @@ SOLVERS = Registry(
         "cur_hybrid": "saddlery.solvers.cur_hybrid:CURHybrid",
         "cur_splitting": "saddlery.solvers.cur_splitting:CURSplitting",
         "cur_corrective": "saddlery.solvers.cur_corrective:CURCorrective",
+        "low_rank": "saddlery.solvers.low_rank:LowRankCorrective",
     },
 )
 READERS = Registry(

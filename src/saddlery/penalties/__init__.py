@@ -12,6 +12,7 @@ from saddlery.penalties.l1 import L1
 from saddlery.penalties.l1_ball import L1Ball
 from saddlery.penalties.l2 import L2
 from saddlery.penalties.l2_ball import L2Ball
+from saddlery.penalties.nuclear_ball import NuclearBall
 from saddlery.penalties.simplex import Simplex
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "L1InBall",
     "L2Ball",
     "L2InBall",
+    "NuclearBall",
     "Simplex",
     "bounded",
     "separable",

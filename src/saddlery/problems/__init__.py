@@ -1,6 +1,7 @@
 """Problems: data, loss and penalty, with their primal and dual values; no algorithms."""
 
+from saddlery.problems.completion import CompletionProblem, LowRank
 from saddlery.problems.cur import CURProblem
 from saddlery.problems.linear import LinearProblem
 
-__all__ = ["CURProblem", "LinearProblem"]
+__all__ = ["CURProblem", "CompletionProblem", "LinearProblem", "LowRank"]
