@@ -46,8 +46,7 @@ def run(args: Any) -> int:
         return _list(args, harness.plan(EXPERIMENTS.names(), folder, args.quick))
     if not args.names:
         raise InputError(f"name an experiment, or '{EVERYTHING}': {', '.join(EXPERIMENTS.names())}")
-    wanted = EXPERIMENTS.names() if EVERYTHING in args.names else list(dict.fromkeys(args.names))
-    plans = harness.plan(wanted, folder, args.quick)
+    plans = harness.plan(_wanted(args.names), folder, args.quick)
     impossible = [plan for plan in plans if not plan.is_possible]
     if impossible and (EVERYTHING not in args.names or len(impossible) == len(plans)):
         raise InputError(_refusal(impossible, folder))
@@ -65,6 +64,13 @@ def run(args: Any) -> int:
     for plan in impossible:
         print(f"saddlery: warning: left out: {_refusal([plan], folder)}", file=sys.stderr)
     return DONE if reports else BAD_INPUT
+
+
+def _wanted(names: list[str]) -> list[str]:
+    """All names that were asked for, with their companions."""
+    if EVERYTHING in names:
+        return EXPERIMENTS.names()
+    return list(dict.fromkeys(wanted for name in names for wanted in (name, *EXPERIMENTS.get(name).companions)))
 
 
 def _command(args: Any) -> str:

@@ -154,10 +154,13 @@ class Experiment:
     ----------
     title, paper : str
         What it shows, and where that is printed.
+    companions : tuple of str
+        Names of experiments that belong to it: whoever asks for the one gets the others, too.
     """
 
     title: ClassVar[str]
     paper: ClassVar[str]
+    companions: ClassVar[tuple[str, ...]] = ()
 
     def settings(self, quick: bool) -> dict[str, Any]:
         """All choices as data; ``settings["data"]`` lists the data sets. `quick` asks for less of everything."""

@@ -36,6 +36,7 @@ class FrankWolfeTable3(Experiment):
 
     title = "Frank-Wolfe methods: calls until the objective is within 1e-5 of the optimum"
     paper = f"{PAPER}, Table 3"
+    companions = ("frank-wolfe-figure1", "frank-wolfe-figure2")
 
     def settings(self, quick: bool) -> dict[str, Any]:
         return settings_of(quick, METHODS)

@@ -198,7 +198,7 @@ def _run(
 
     def check_start(point: Any) -> Status | None:
         """What was certified before stays certified, also where a solver cannot begin at the very points that it is given."""
-        if point is None or point.dual is None or not math.isfinite(problem.primal(point.w, point.b)):
+        if point is None or point.dual is None:
             return None
         best.update(problem, point)
         certificate = best.confirm(problem)
