@@ -19,11 +19,11 @@ full = rng.standard_normal(X.shape)
 z = X @ rng.standard_normal(6) + 0.3 + 0.5 * rng.standard_normal(24)
 
 strengths = [PENALTIES.get(name)(0.05) for name in PENALTIES.names() if not getattr(PENALTIES.get(name), "bounded", False)]
-sets = [sd.penalties.L1Ball(1.0), sd.penalties.Simplex(1.0)]
+sets = [sd.penalties.L1Ball(1.0)]
 
 def problems(X, losses, intercepts=(False, True)):
     for loss in losses:
-        for penalty in [*strengths, *(sets if loss in ("logistic", "squared") else [])]:
+        for penalty in [*strengths, *(sets if loss == "logistic" else [])]:
             for intercept in intercepts:
                 y = np.where(z > 0, 1.0, -1.0) if LOSSES.get(loss)().targets == "signs" else z
                 problem = sd.LinearProblem(X, y, loss, penalty, fit_intercept=intercept)

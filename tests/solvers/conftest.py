@@ -10,6 +10,7 @@ from saddlery.registry import LOSSES, PENALTIES, SOLVERS
 
 # Their gap falls like 1 / k, so no small tolerance is asked of them: test_frank_wolfe.py has their tests.
 SLOW = {"frank_wolfe", "gsfw", "sag_fw", "scgm", "sfw", "svrf", "scgs"}
+PLAIN = {"pdhg", "projected_gradient"}  # they see a loss and a penalty by their proxes alone: three losses stand for all
 SETS = (sd.penalties.L1Ball(1.5), sd.penalties.Simplex(1.5))  # two of them, with two losses: kernels of each are compiled anew
 
 
@@ -35,6 +36,8 @@ def _cases():
             for intercept in (False, True):
                 problem = sd.LinearProblem([[1.0], [2.0]], [1, -1], loss, penalty, fit_intercept=intercept)
                 for name in SOLVERS.names():
+                    if name in PLAIN and LOSSES.name_of(loss) not in ("logistic", "squared", "hinge"):
+                        continue
                     if name not in SLOW and not SOLVERS.get(name).needs.missing(problem):
                         yield Case(name, loss, penalty, intercept)
 
