@@ -501,7 +501,6 @@ def _peak(function: Callable[[float], float], tried: list[float]) -> tuple[float
 def _even_plan(pi: np.ndarray) -> np.ndarray:
     """A table T >= 0 whose rows and columns sum to pi, with the least diagonal: 0 unless one class has more than half.
 
-
     T_lm = u_l u_m off the diagonal, with u_l (U - u_l) = pi_l and U = sum_l u_l; U is found by bisection.
     """
     k, top = len(pi), int(np.argmax(pi))
