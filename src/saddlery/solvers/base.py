@@ -151,6 +151,7 @@ class Needs:
     no_intercept: bool = False
     signs: bool = False
     dense_weights: bool = False
+    l1: bool = False
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -179,6 +180,8 @@ class Needs:
             phrases.append(f"a constraint without a penalty beside it (such as l1_ball; {PENALTIES.name_of(penalty)} is not one)")
         if self.signs and loss.targets != "signs":
             phrases.append(f"a loss of signs (the {LOSSES.name_of(loss)} loss is for real targets)")
+        if self.l1 and not _is_l1(penalty):
+            phrases.append(f"an l1 penalty or an l1 ball ({PENALTIES.name_of(penalty)} is neither)")
         if self.dense_weights and getattr(problem, "is_large", False):
             phrases.append(
                 f"fewer weights (it keeps all of W in memory: {problem.d:,} features x {problem.k:,} classes are too many)"
@@ -186,6 +189,13 @@ class Needs:
         if self.no_intercept and problem.fit_intercept:
             phrases.append("a problem without intercept")
         return phrases
+
+
+def _is_l1(penalty: Any) -> bool:
+    """Whether a penalty is alpha times the l1 norm, a bound on it, or both."""
+    if getattr(penalty, "bounded", False):
+        return getattr(penalty, "corners", "") == "signed"
+    return penalty.strong_convexity == 0.0 and penalty.threshold > 0.0
 
 
 @dataclass(frozen=True)

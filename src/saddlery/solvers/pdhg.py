@@ -19,10 +19,9 @@ speed          sqrt(tau sigma) = 0.98 / sqrt(lambda_max(X' diag(s) X))
 
 from __future__ import annotations
 
-import copy
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -31,6 +30,7 @@ from saddlery.parts import kernel
 from saddlery.point import Point
 from saddlery.solvers.base import Needs, Solver, State
 from saddlery.solvers.frank_wolfe_steps import largest_eigenvalue
+from saddlery.solvers.saddle_pair import SaddlePair, gap_of
 
 __all__ = ["PDHG"]
 
@@ -54,37 +54,8 @@ def row_dual_step(loss, codes, A, S, old, shift, sigma, row, out):
         loss.row_dual_prox(codes[i], row, sigma, out[i])
 
 
-@kernel(fast_sums=True)
-def blend(loss, mean, other, share):
-    """mean += share (other - mean)."""
-    for j in range(mean.shape[0]):
-        mean[j] += share * (other[j] - mean[j])
-
-
-class _Pair(NamedTuple):
-    """A primal and a dual point with their products: vectors, or matrices with a column for each class."""
-
-    w: np.ndarray
-    b: Any
-    a: np.ndarray
-    Xw: np.ndarray
-    Xta: np.ndarray
-
-    def copy(self) -> _Pair:
-        return _Pair(*(copy.copy(item) for item in self))
-
-    def average_in(self, loss: Any, other: _Pair, share: float) -> _Pair:
-        """self + share (other - self), written into the arrays of this one."""
-        for mine, theirs in zip((self.w, self.a, self.Xw, self.Xta), (other.w, other.a, other.Xw, other.Xta), strict=True):
-            blend(loss, mine.reshape(-1), theirs.reshape(-1), share)
-        return self._replace(b=self.b + share * (other.b - self.b))
-
-    def point(self) -> Point:
-        return Point(self.w, self.b, self.a, self.Xw, self.Xta)
-
-
 class _State(State):
-    def __init__(self, pair: _Pair, speed: float, balance: float):
+    def __init__(self, pair: SaddlePair, speed: float, balance: float):
         self.now = self.mean = self.start = self.judged = pair
         self.speed, self.balance = speed, balance
         self.since = self.iterations = self.restarts = 0
@@ -123,7 +94,7 @@ class PDHG(Solver):
         w = _prox(problem, w, 0.0) if math.isinf(problem.penalty.value(w.reshape(-1))) else w
         Xw = problem.margins(w)
         a = problem.dual_point(problem.slopes(Xw, point.b) if point.dual is None else point.dual).a
-        pair = _Pair(w, point.b, a, Xw, problem.gradient(a))
+        pair = SaddlePair(w, point.b, a, Xw, problem.gradient(a))
         top, passes = largest_eigenvalue(problem)
         top = math.sqrt(1.05 * top) + float(problem.fit_intercept)  # the power method approaches from below
         gradient = math.sqrt(float(np.vdot(pair.Xta, pair.Xta)))
@@ -144,7 +115,7 @@ class PDHG(Solver):
             else:
                 state.mean = state.mean.average_in(problem.loss, state.now, 1.0 / state.since)
         state.accesses += 2 * self.iterations * problem.size
-        gaps = [self._gap(problem, pair) for pair in (state.now, state.mean)]
+        gaps = [gap_of(problem, pair)[0] for pair in (state.now, state.mean)]
         gap, state.judged = (gaps[0], state.now) if gaps[0] <= gaps[1] else (gaps[1], state.mean.copy())
         rises, state.last_gap = gap > state.last_gap, gap
         long = state.since >= LONGEST * state.iterations
@@ -162,7 +133,7 @@ class PDHG(Solver):
 
     # -- pieces
 
-    def _iterate(self, problem: Any, state: _State) -> _Pair:
+    def _iterate(self, problem: Any, state: _State) -> SaddlePair:
         now, tau, sigma = state.now, state.speed / state.balance, state.speed * state.balance
         w = _prox(problem, now.w - tau * now.Xta, tau)
         b = now.b - tau * (problem.s @ now.a) if problem.fit_intercept else now.b
@@ -171,11 +142,7 @@ class PDHG(Solver):
             dual_step(problem.loss, problem.y, now.a, 2.0 * Xw - now.Xw, float(shift), sigma, a)
         else:
             row_dual_step(problem.loss, problem.codes, now.a, Xw, now.Xw, shift, sigma, np.empty(problem.k), a)
-        return _Pair(w, b, a, Xw, problem.gradient(a))
-
-    def _gap(self, problem: Any, pair: _Pair) -> float:
-        primal, dual = problem.evaluate(pair.point())
-        return primal - dual.value
+        return SaddlePair(w, b, a, Xw, problem.gradient(a))
 
     def _restart(self, problem: Any, state: _State, gap: float) -> None:
         """Go on from the judged pair; the steps are balanced by how far both points went since the last start."""
