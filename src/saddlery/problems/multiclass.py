@@ -19,7 +19,7 @@ import scipy.sparse as sp
 from saddlery.certificate import Certificate
 from saddlery.errors import InputError
 from saddlery.losses.rows import inside_simplex, project_row
-from saddlery.matrix import Matrix, as_matrix
+from saddlery.matrix import Matrix, as_matrix, count_nonzero
 from saddlery.parts import kernel
 from saddlery.penalties.base import ROUNDING, largest
 from saddlery.point import Point
@@ -440,7 +440,7 @@ class MulticlassProblem:
 
     def nonzeros(self, W: Any) -> int:
         """The number of weights that are not zero."""
-        return int(W.count_nonzero() if sp.issparse(W) else np.count_nonzero(W))
+        return count_nonzero(W)
 
     def check_cost(self, point: Point) -> float:
         """Entries of X that :meth:`evaluate` reads."""
