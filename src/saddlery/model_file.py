@@ -51,7 +51,7 @@ class ModelFile(NamedTuple):
         decoder, content = Decoder(self.arrays), self.content["objective"]
         try:
             parts = {kind: {name: decoder.decode(node) for name, node in content[kind].items()} for kind in ("loss", "penalty")}
-            joint = content.get("classes", "single") == "joint"
+            joint = content.get("classes") == "joint"
             return {**parts, "fit_intercept": content["fit_intercept"], **({"classes": "joint"} if joint else {})}
         except (KeyError, AttributeError, InputError) as error:
             raise InputError(
@@ -137,7 +137,7 @@ def _objective(estimator: Any, encoder: Encoder) -> dict[str, Any]:
     """The objective that the certificate is about; :meth:`ModelFile.objective` reads it."""
     joint = hasattr(estimator.loss_, "row_value")
     return {
-        "classes": "joint" if joint else "single",
+        **({"classes": "joint"} if joint else {}),
         "loss": encoder.part(ROW_LOSSES if joint else LOSSES, estimator.loss_, "objective.loss"),
         "penalty": encoder.part(PENALTIES, estimator.penalty_, "objective.penalty"),
         "fit_intercept": bool(estimator.fit_intercept),
