@@ -21,7 +21,7 @@ class MulticlassHinge(NamedTuple):
     Examples
     --------
     >>> import numpy as np
-    >>> MulticlassHinge().row_value(1, np.array([0.0, 0.75, 0.25]), np.zeros(3))
+    >>> float(MulticlassHinge().row_value(1, np.array([0.0, 0.75, 0.25]), np.zeros(3)))
     0.5
     """
 

@@ -47,7 +47,7 @@ def row_loss(cls: type) -> type:
     --------
     >>> import numpy as np
     >>> from saddlery.losses import MulticlassHinge
-    >>> MulticlassHinge().row_value(0, np.array([0.5, 0.0, 0.0]), np.zeros(3))
+    >>> float(MulticlassHinge().row_value(0, np.array([0.5, 0.0, 0.0]), np.zeros(3)))
     0.5
     """
     return part(cls)

@@ -46,7 +46,7 @@ class Softmax(NamedTuple):
     Examples
     --------
     >>> import numpy as np
-    >>> round(Softmax().row_value(1, np.zeros(4), np.zeros(4)), 6)  # log 4
+    >>> round(float(Softmax().row_value(1, np.zeros(4), np.zeros(4))), 6)  # log 4
     1.386294
     """
 

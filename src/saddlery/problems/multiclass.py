@@ -116,7 +116,7 @@ class MulticlassProblem:
     --------
     >>> import numpy as np, saddlery as sd
     >>> problem = MulticlassProblem(np.eye(3), [0, 1, 2], loss="hinge", penalty=sd.penalties.L1(0.1))
-    >>> problem.primal(np.zeros((3, 3))), problem.certify(np.eye(3)).primal
+    >>> problem.primal(np.zeros((3, 3))), round(problem.certify(np.eye(3)).primal, 6)
     (1.0, 0.3)
     """
 
