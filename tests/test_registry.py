@@ -7,9 +7,10 @@ import pytest
 import saddlery as sd
 from saddlery import registry
 from saddlery.errors import InputError
-from saddlery.registry import EXPERIMENTS, LOSSES, PENALTIES, READERS, SOLVERS
+from saddlery.registry import EXPERIMENTS, LOSSES, PENALTIES, READERS, ROW_LOSSES, SOLVERS
 
-ALL = pytest.mark.parametrize("table", [LOSSES, PENALTIES, SOLVERS, READERS, EXPERIMENTS], ids=lambda table: table.kind)
+TABLES = [LOSSES, ROW_LOSSES, PENALTIES, SOLVERS, READERS, EXPERIMENTS]
+ALL = pytest.mark.parametrize("table", TABLES, ids=lambda table: table.kind)
 
 
 @ALL

@@ -16,6 +16,7 @@ _PLACES = {
     "CURProblem": "saddlery.problems.cur",
     "CompletionProblem": "saddlery.problems.completion",
     "LowRank": "saddlery.problems.completion",
+    "MulticlassProblem": "saddlery.problems.multiclass",
     "Certificate": "saddlery.certificate",
     "certify": "saddlery.certificate",
     "solve": "saddlery.solvers.loop",
@@ -55,6 +56,7 @@ __all__ = [
     "LinearRegressorCV",
     "LowRank",
     "MatrixCompletion",
+    "MulticlassProblem",
     "PathDisplay",
     "PathResult",
     "RandomBinning",
@@ -104,6 +106,7 @@ if TYPE_CHECKING:  # what type checkers and editors see
     from saddlery.problems.completion import CompletionProblem, LowRank
     from saddlery.problems.cur import CURProblem
     from saddlery.problems.linear import LinearProblem
+    from saddlery.problems.multiclass import MulticlassProblem
     from saddlery.report.displays import ConvergenceDisplay, PathDisplay
     from saddlery.solvers.base import Solution, Status
     from saddlery.solvers.loop import solve

@@ -1,7 +1,8 @@
 """Names of losses, penalties, solvers, readers and experiments: where each lives, and how others add theirs.
 
 A built-in is one line here. A third party adds its own by an entry point of the group ``saddlery.losses``,
-``saddlery.penalties``, ``saddlery.solvers``, ``saddlery.readers`` or ``saddlery.experiments`` that names the class.
+``saddlery.row_losses``, ``saddlery.penalties``, ``saddlery.solvers``, ``saddlery.readers`` or ``saddlery.experiments`` that names the
+class.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 
 from saddlery.errors import unknown_name
 
-__all__ = ["EXPERIMENTS", "LOSSES", "PENALTIES", "READERS", "SOLVERS", "Registry"]
+__all__ = ["EXPERIMENTS", "LOSSES", "PENALTIES", "READERS", "ROW_LOSSES", "SOLVERS", "Registry"]
 
 
 @functools.cache
@@ -76,6 +77,14 @@ LOSSES = Registry(
         "huber": "saddlery.losses.huber:Huber",
     },
 )
+ROW_LOSSES = Registry(  # of all classes at once; the names are those of the losses whose place they take
+    "row loss",
+    "saddlery.row_losses",
+    {
+        "logistic": "saddlery.losses.softmax:Softmax",
+        "hinge": "saddlery.losses.multiclass_hinge:MulticlassHinge",
+    },
+)
 PENALTIES = Registry(
     "penalty",
     "saddlery.penalties",
@@ -110,6 +119,9 @@ SOLVERS = Registry(
         "multiplier": "saddlery.solvers.multiplier:Multiplier",
         "projected_gradient": "saddlery.solvers.projected:ProjectedGradient",
         "pdhg": "saddlery.solvers.pdhg:PDHG",
+        "mirror_prox": "saddlery.solvers.mirror_prox:MirrorProx",
+        "mirror_descent": "saddlery.solvers.mirror_descent:MirrorDescent",
+        "subgradient": "saddlery.solvers.subgradient:Subgradient",
         "sdca": "saddlery.solvers.sdca:SDCA",
         "primal_cd": "saddlery.solvers.primal_cd:PrimalCD",
         "spdc": "saddlery.solvers.spdc:SPDC",

@@ -3,5 +3,6 @@
 from saddlery.problems.completion import CompletionProblem, LowRank
 from saddlery.problems.cur import CURProblem
 from saddlery.problems.linear import LinearProblem
+from saddlery.problems.multiclass import MulticlassProblem
 
-__all__ = ["CURProblem", "CompletionProblem", "LinearProblem", "LowRank"]
+__all__ = ["CURProblem", "CompletionProblem", "LinearProblem", "LowRank", "MulticlassProblem"]

@@ -138,7 +138,7 @@ class DualPoint(NamedTuple):
     """A feasible dual point, its product ``X'(s a)`` and its value."""
 
     a: np.ndarray
-    Xta: np.ndarray
+    Xta: Any
     value: float
 
 
@@ -325,6 +325,10 @@ class LinearProblem:
     def margins(self, w: np.ndarray) -> np.ndarray:
         """X w."""
         return self.matrix.matvec(w)
+
+    def gradient(self, a: np.ndarray) -> np.ndarray:
+        """X'(s a)."""
+        return self.matrix.rmatvec(self.s * a)
 
     def primal(self, w: np.ndarray, b: float = 0.0, Xw: np.ndarray | None = None) -> float:
         """The objective at (w, b)."""
