@@ -13,7 +13,8 @@ here                      meaning, and the letters of the paper
 ========================  ==========================================================================================================
 u, c, alpha               U+ = alpha u and U- = alpha c / u: what multiplies one half divides the other, so one of them is enough
 u_sums, A, read           sums of U+ - U- over the steps; A = sum of alpha (A), `read` = A when a column was last added (A_pr)
-v, beta, vy               V_jl = beta_j v_jl for l != y_j (tilde V, beta), and V_jy = vy_j, kept normalised
+v, beta                   V_jl = beta_j v_jl for l != y_j (tilde V, beta)
+vy, off                   V_jy and 1 - V_jy, kept normalised; rho_j = 2 off_j
 v_sums, B                 V summed over the steps is v_sums + v B, B = sum of beta (B): v_sums loses (change of v) B at each change
 slots                     columns are stored from the first time on that they are drawn; all others of U are alike, and so are
                           those of V but for the rows of that class: `base`
@@ -75,20 +76,11 @@ def total(values):
 
 
 @kernel(fast_sums=True)
-def off_total(t, vy):
-    """sum_j t_j (1 - vy_j): half of Q, the norm of the law of (j, l)."""
+def product(t, off):
+    """sum_j t_j off_j: half of Q, the sum of the law of (j, l)."""
     out = 0.0
     for j in range(t.shape[0]):
-        out += t[j] * (1.0 - vy[j])
-    return out
-
-
-@kernel(fast_sums=True)
-def column_total(sigma, u, c):
-    """sum_i sigma_i (u_i + c / u_i)."""
-    out = 0.0
-    for i in range(u.shape[0]):
-        out += sigma[i] * (u[i] + c / u[i])
+        out += t[j] * off[j]
     return out
 
 
@@ -117,12 +109,12 @@ def find(values, left):
 
 
 @kernel
-def find_row(t, vy, left):
-    """The row j with running sum of t (1 - vy) above `left`; the last possible one if rounding leaves none."""
+def find_row(t, off, left):
+    """The first row j whose running sum of t off exceeds `left`; the last possible one if rounding leaves none."""
     n, last = t.shape[0], -1
     for start in range(0, n, BLOCK):
         stop = min(start + BLOCK, n)
-        size = off_total(t[start:stop], vy[start:stop])
+        size = product(t[start:stop], off[start:stop])
         if size > 0.0:
             last = start
         if left < size:
@@ -132,7 +124,7 @@ def find_row(t, vy, left):
         return -1
     row = -1
     for j in range(last, min(last + BLOCK, n)):
-        weight = t[j] * (1.0 - vy[j])
+        weight = t[j] * off[j]
         if weight > 0.0:
             row = j
             if left < weight:
@@ -184,33 +176,38 @@ def raise_column(x, factor, c, pending, sigma, u, sums):
 
 
 @kernel(fast_sums=True)
-def raise_rows(x, factor, theta, label, y, v, sums, block, beta, B, vy):
+def raise_rows(x, factor, theta, share, label, y, v, sums, block, beta, B, vy, off):
     """Multiply column `label` of V by w_j = exp(factor x_j) and the true classes by theta, in lazy form (UPDATEDUAL corrected, TRACKDUAL).
 
-    chi_j = 1 + beta_j v_j (w_j - 1) + vy_j (wy_j - 1),   wy_j = theta (w_j if y_j is the label, else 1)
+    chi_j = off_j + beta_j v_j (w_j - 1) + vy_j wy_j,   wy_j = theta (w_j if y_j is the label, else 1)
+
+    The paper has 1 + beta_j v_j (w_j - 1) + vy_j (wy_j - 1), which loses all digits of 1 - vy_j where that is small.
     """
     for j in range(v.shape[0]):
         w = vector_exp(factor * x[j])
         wy = theta * (w if y[j] == label else 1.0)
         change = v[j] * (w - 1.0)
         b = beta[j]
-        past = B[j] + b
-        keep = 1.0 / (1.0 + b * change + vy[j] * (wy - 1.0))
+        past = B[j] + share * b
+        others, true = off[j] + b * change, vy[j] * wy
+        keep = 1.0 / (others + true)
         B[j] = past
         v[j] += change
         sums[j] -= change * past
         block[j] += change
-        vy[j] *= wy * keep
+        off[j] = others * keep
+        vy[j] = true * keep
         beta[j] = b * keep
 
 
 @kernel(fast_sums=True)
-def fade_rows(theta, beta, B, vy):
+def fade_rows(theta, share, beta, B, vy, off):
     """The same without a column: only the true classes are multiplied by theta."""
     for j in range(beta.shape[0]):
         b = beta[j]
-        keep = 1.0 / (1.0 + vy[j] * (theta - 1.0))
-        B[j] += b
+        keep = 1.0 / (off[j] + vy[j] * theta)
+        B[j] += share * b
+        off[j] *= keep
         vy[j] *= theta * keep
         beta[j] = b * keep
 
@@ -326,6 +323,7 @@ def dense_steps(
     beta,
     B,
     vy,
+    off,
     size,
 ):
     """One step for each row of `uniforms`, until slots run out or a flush is due; returns how many were done and why it ended.
@@ -334,13 +332,13 @@ def dense_steps(
     `scales` 1 / tau, `tops` max_j |x_ji| / sigma_i, `columns` holds mass, weight and `read` of each primal slot.
     """
     n, d, k = y.shape[0], sigma.shape[0], u_order.shape[0]
-    cU, cV, shrink, theta, radius = steps
+    cU, cV, shrink, theta, radius, share = steps
     sigma_total = total(sigma_blocks)
     for step in range(uniforms.shape[0]):
         alpha, c = numbers[ALPHA], numbers[C]
         # (j, l), sign of V - Y there, and the step of the primal: eta = X(j, :) sign Q / tau_j
-        Q = 2.0 * off_total(t, vy)
-        j = find_row(t, vy, 0.5 * Q * uniforms[step, 0])
+        Q = 2.0 * product(t, off)
+        j = find_row(t, off, 0.5 * Q * uniforms[step, 0])
         label, factor = -1, 0.0
         if j >= 0:
             if uniforms[step, 1] < 0.5:
@@ -369,14 +367,14 @@ def dense_steps(
             else:
                 at = used[0] + min(int((left - stored) / rest * (k - used[0])), k - used[0] - 1)
                 other = u_order[at]
-                share = 2.0 * uniforms[step, 3]
-                sign = 1.0 if share < 1.0 else -1.0
-                entry = find(sigma, sigma_total * (share if share < 1.0 else share - 1.0))
+                half = 2.0 * uniforms[step, 3]
+                sign = 1.0 if half < 1.0 else -1.0
+                entry = find(sigma, sigma_total * (half if half < 1.0 else half - 1.0))
             move = cV * sign * W / sigma[entry]
             if v_slot[other] >= used[1] and used[1] == v.shape[0]:
                 return step, DUAL_SLOTS
         # primal: iterate t enters the sums, then one column and the common scale change
-        numbers[TOTAL] += alpha
+        numbers[TOTAL] += share * alpha
         if label >= 0:
             if u_slot[label] >= used[0]:
                 take_slot(u_order, u_slot, used[0], label)
@@ -405,9 +403,9 @@ def dense_steps(
                 used[1] += 1
             slot = v_slot[other]
             x = cols.values[entry * n : (entry + 1) * n]
-            raise_rows(x, move, theta, other, y, v[slot], v_sums[slot], v_blocks[slot // size], beta, B, vy)
+            raise_rows(x, move, theta, share, other, y, v[slot], v_sums[slot], v_blocks[slot // size], beta, B, vy, off)
         else:
-            fade_rows(theta, beta, B, vy)
+            fade_rows(theta, share, beta, B, vy, off)
         numbers[DRIFT] += cV + (abs(move) * tops[entry] if other >= 0 else 0.0)
         if abs(math.log(alpha)) > MOST_DRIFT:
             return step + 1, FLUSH
@@ -420,17 +418,19 @@ def dense_steps(
 
 # --------------------------------------------------------------------------- flush
 
-SMALLEST = 1e-140  # of u: zeros would stay zero for ever
+SMALLEST = 1e-120  # of the entries of U and V: zeros would stay zero for ever
 
 
 @kernel(fast_sums=True)
-def flush_column(pending, c, alpha, sigma, u, sums):
-    """sums += pending (u - c/u), then u = alpha u and c = alpha^2 c; returns the sums of u + c/u and of sigma (u + c/u)."""
-    mass, weight = 0.0, 0.0
-    after = max(alpha * alpha * c, SMALLEST * SMALLEST)
+def flush_column(pending, c, alpha, after, sigma, u, sums):
+    """sums += pending (u - c/u), then u = alpha u and c = alpha^2 c; returns the sums of u + c/u and of sigma (u + c/u).
+
+    Where c is kept from falling (after > alpha^2 c), the larger half of an entry keeps its value.
+    """
+    mass, weight, lift = 0.0, 0.0, after / (alpha * alpha * c)
     for i in range(u.shape[0]):
         sums[i] += pending * (u[i] - c / u[i])
-        up = max(alpha * u[i], SMALLEST)
+        up = alpha * u[i] * (1.0 if u[i] * u[i] >= c else lift)
         u[i] = up
         mass += up + after / up
         weight += sigma[i] * (up + after / up)
@@ -441,16 +441,17 @@ def flush_column(pending, c, alpha, sigma, u, sums):
 def flush_primal(rows, sigma, numbers, used, u, u_sums, u_blocks, columns):
     """Multiply alpha into u and add what is pending to the sums, so that alpha = 1 and A = 0."""
     d, alpha, c = sigma.shape[0], numbers[ALPHA], numbers[C]
+    after = max(alpha * alpha * c, SMALLEST * SMALLEST)
     for slot in range(used[0]):
         pending = numbers[TOTAL] - columns[READ, slot]
         columns[READ, slot], columns[MASS, slot], columns[WEIGHT, slot] = 0.0, 0.0, 0.0
         for block in range(u_blocks.shape[1]):
             low, high = block * BLOCK, min((block + 1) * BLOCK, d)
-            part = flush_column(pending, c, alpha, sigma[low:high], u[slot, low:high], u_sums[slot, low:high])
+            part = flush_column(pending, c, alpha, after, sigma[low:high], u[slot, low:high], u_sums[slot, low:high])
             columns[MASS, slot] += part[0]
             columns[WEIGHT, slot] += part[1]
             u_blocks[slot, block] = part[1]
-    numbers[ALPHA], numbers[TOTAL], numbers[C] = 1.0, 0.0, max(alpha * alpha * c, SMALLEST * SMALLEST)
+    numbers[ALPHA], numbers[TOTAL], numbers[C] = 1.0, 0.0, after
 
 
 @kernel(fast_sums=True)
@@ -471,10 +472,9 @@ def scale_rows(factor, v, block):
 
 
 @kernel
-def flush_dual(rows, y, numbers, used, v, v_sums, v_blocks, base, base_sums, v_slot, beta, B, vy, size):
+def flush_dual(rows, y, numbers, used, v, v_sums, v_blocks, base, base_sums, v_slot, beta, B, vy, off, size):
     """Multiply beta into v, add what is pending to the sums, and make the rows of V sum to one again; then beta = 1 and B = 0."""
     n, k = y.shape[0], v_slot.shape[0]
-    off = np.zeros(n)
     for j in range(n):
         base_sums[j] += base[j] * B[j]
         base[j] = max(beta[j] * base[j], SMALLEST)
@@ -482,10 +482,12 @@ def flush_dual(rows, y, numbers, used, v, v_sums, v_blocks, base, base_sums, v_s
     for slot in range(used[1]):
         flush_rows(beta, B, v[slot], v_sums[slot], off)
     for j in range(n):
-        off[j] = (1.0 - vy[j]) / off[j] if off[j] > 0.0 and vy[j] < 1.0 else 1.0
-        base[j] *= off[j]
-        beta[j], B[j] = 1.0, 0.0
+        beta[j], B[j] = 1.0 / (off[j] + vy[j]), 0.0
+        base[j] *= beta[j]
+        off[j] *= beta[j]
+        vy[j] = max(vy[j] * beta[j], SMALLEST)
     v_blocks[:] = 0.0
     for slot in range(used[1]):
-        scale_rows(off, v[slot], v_blocks[slot // size])
+        scale_rows(beta, v[slot], v_blocks[slot // size])
+    beta[:] = 1.0
     numbers[DRIFT] = 0.0
