@@ -118,6 +118,8 @@ SOLVERS = Registry(
         "pdhg": "saddlery.solvers.pdhg:PDHG",
         "mirror_prox": "saddlery.solvers.mirror_prox:MirrorProx",
         "mirror_descent": "saddlery.solvers.mirror_descent:MirrorDescent",
+        "sublinear": "saddlery.solvers.sublinear:Sublinear",
+        "stochastic_mirror_descent": "saddlery.solvers.stochastic_mirror_descent:StochasticMirrorDescent",
         "subgradient": "saddlery.solvers.subgradient:Subgradient",
         "sdca": "saddlery.solvers.sdca:SDCA",
         "primal_cd": "saddlery.solvers.primal_cd:PrimalCD",

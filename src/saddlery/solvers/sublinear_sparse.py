@@ -2,16 +2,17 @@
 
 Three things differ from ``sublinear_steps.py``, because no step may look at all rows:
 
-- The row j is drawn from the fixed law ~ s_j tau_j, and rho_j = 2 (1 - vy_j) goes into the step instead: unbiased all the same, with
-  steps that are never longer.
-- A row of V is kept up to its sum: V_jl = v_jl / N_j and vy_j = Theta g_j / N_j with N_j = Z_j + Theta g_j, where Z_j is the sum of its v
-  and Theta = theta^t is common to all rows. Then a step changes nothing of the rows where column i of X is zero.
-- The sum of 1 / N_j over the m steps since row j was looked at is taken from its integral and the first terms of Euler and Maclaurin.
+- The row j is drawn from the fixed law ~ s_j tau_j, and rho_j = 2 (1 - vy_j) goes into the step instead: unbiased all the same,
+  with steps that are never longer.
+- A row of V is kept up to its sum: V_jl = v_jl / N_j and vy_j = Theta g_j / N_j with N_j = Z_j + Theta g_j, where Z_j is the sum of
+  its v and Theta = theta^t is common to all rows. Then a step changes nothing of the rows where column i of X is zero.
+- The sum of 1 / N_j over the m steps since row j was looked at is taken from its integral, by Euler and Maclaurin's formula.
 
 ========  ==================================================================================
 here      meaning
 ========  ==================================================================================
 g, Z, B   weight of the true class, sum of the others, sum of 1 / N over the steps till `seen`
+whole     Z when it was last computed afresh
 seen      steps since the last flush when B was brought up to date
 kappa     -log theta, so that Theta = exp(-kappa t)
 ========  ==================================================================================
@@ -33,6 +34,7 @@ from saddlery.solvers.sublinear_steps import (
     MASS,
     MOST_DRIFT,
     PRIMAL_SLOTS,
+    SMALLEST,
     TOTAL,
     WEIGHT,
     C,
@@ -48,42 +50,47 @@ from saddlery.solvers.sublinear_steps import (
 
 __all__ = ["settle_rows", "sparse_steps"]
 
-FEW = 8  # steps that are added one by one
+FEW, LONG_STEP = 8, 0.01  # so many steps, and such as are longer, are added one by one
+LEGENDRE = (  # nodes and weights in [-1, 1]
+    (0.0, 0.4179591836734694),
+    (-0.4058451513773972, 0.3818300505051189),
+    (0.4058451513773972, 0.3818300505051189),
+    (-0.7415311855993945, 0.2797053914892766),
+    (0.7415311855993945, 0.2797053914892766),
+    (-0.9491079123427585, 0.1294849661688697),
+    (0.9491079123427585, 0.1294849661688697),
+)
+SMALL_PART = 1e-3  # of its last exact value: below, a sum that is kept by increments is taken afresh
 
 
 @kernel
 def step_sum(Z, G, kappa, m):
-    """sum_{s < m} f(s), f(s) = 1 / (Z + G exp(-kappa s)): its integral + (f(0) - f(m)) / 2 + (f'(m) - f'(0)) / 12.
+    """sum_{s < m} f(s), f(s) = 1 / (Z + G exp(-kappa s)), by Euler and Maclaurin's formula up to the third derivative.
 
-    The next term is of the order of kappa^3 f.
+    integral + (f(0) - f(m)) / 2 + (f'(m) - f'(0)) / 12 - (f3(m) - f3(0)) / 720. With q = 1 - Z f the derivatives are f' = kappa f q
+    and f3 = kappa^3 f q (6 q^2 - 6 q + 1); the next term is of the order of kappa^5 f. Few or long steps are added one by one.
     """
-    if m <= FEW or kappa == 0.0:
-        out, decay, G_s = 0.0, math.exp(-kappa), G
-        if kappa == 0.0:
-            return m / (Z + G)
-        for _ in range(m):
-            out += 1.0 / (Z + G_s)
-            G_s *= decay
-        return out
+    if kappa == 0.0:
+        return m / (Z + G)
+    if m <= FEW or kappa > LONG_STEP:
+        out, decay, count = 0.0, math.exp(-kappa), min(m, int(40.0 / kappa) + 1)
+        for _ in range(count):
+            out += 1.0 / (Z + G)
+            G *= decay
+        return out + (m - count) / Z if m > count else out
     end = G * math.exp(-kappa * m)
     first, last = 1.0 / (Z + G), 1.0 / (Z + end)
-    if kappa * m < 1.0:  # Gauss-Legendre: the logarithm would cancel
+    if kappa * m < 1.0:  # by Gauss and Legendre: the logarithm would cancel
         integral = 0.0
-        for node, weight in (
-            (0.0, 0.4179591836734694),
-            (-0.4058451513773972, 0.3818300505051189),
-            (0.4058451513773972, 0.3818300505051189),
-            (-0.7415311855993945, 0.2797053914892766),
-            (0.7415311855993945, 0.2797053914892766),
-            (-0.9491079123427585, 0.1294849661688697),
-            (0.9491079123427585, 0.1294849661688697),
-        ):
+        for node, weight in LEGENDRE:
             integral += weight / (Z + G * math.exp(-0.5 * kappa * m * (1.0 + node)))
         integral *= 0.5 * m
     else:
         integral = (m + math.log((Z + end) * first) / kappa) / Z
-    slopes = kappa * (end * last * last - G * first * first)
-    return integral + 0.5 * (first - last) + slopes / 12.0
+    q, r = G * first, end * last
+    slopes = kappa * (last * r - first * q)
+    bends = kappa**3 * (last * r * (6.0 * r * r - 6.0 * r + 1.0) - first * q * (6.0 * q * q - 6.0 * q + 1.0))
+    return integral + 0.5 * (first - last) + slopes / 12.0 - bends / 720.0
 
 
 @kernel
@@ -107,7 +114,7 @@ def settle_rows(rows, t, kappa, share, g, Z, B, seen, beta, vy):
 
 
 @kernel
-def flush_row(j, y, used, v, v_sums, v_blocks, base, base_sums, v_slot, theta, g, Z, B, size):
+def flush_row(j, y, used, v, v_sums, v_blocks, base, base_sums, v_slot, theta, g, Z, whole, B, size):
     """One row, which is up to date: add v B to its sums, divide it by N, and take its sums afresh; then B_j = 0."""
     keep = 1.0 / (Z[j] + theta * g[j])
     base_sums[j] += base[j] * B[j]
@@ -117,11 +124,11 @@ def flush_row(j, y, used, v, v_sums, v_blocks, base, base_sums, v_slot, theta, g
         v_blocks[b, j] = 0.0
     for slot in range(used):
         v_sums[slot, j] += v[slot, j] * B[j]
-        v[slot, j] *= keep
+        v[slot, j] = max(v[slot, j] * keep, SMALLEST) if v[slot, j] > 0.0 else 0.0
         v_blocks[slot // size, j] += v[slot, j]
         Z[j] += v[slot, j]
     g[j] *= keep
-    B[j] = 0.0
+    B[j], whole[j] = 0.0, Z[j]
 
 
 @kernel
@@ -153,6 +160,7 @@ def sparse_steps(
     v_slot,
     g,
     Z,
+    whole,
     B,
     seen,
     size,
@@ -247,9 +255,9 @@ def sparse_steps(
                 Z[j] += change
                 if y[j] == other:
                     g[j] *= w
-                size_of_row = Z[j] + theta * g[j]
-                if not math.exp(-0.5 * MOST_DRIFT) < size_of_row < math.exp(0.5 * MOST_DRIFT):
-                    flush_row(j, y, used[1], v, v_sums, v_blocks, base, base_sums, v_slot, theta, g, Z, B, size)
+                N = Z[j] + theta * g[j]
+                if not math.exp(-0.5 * MOST_DRIFT) < N < math.exp(0.5 * MOST_DRIFT) or Z[j] < SMALL_PART * whole[j]:
+                    flush_row(j, y, used[1], v, v_sums, v_blocks, base, base_sums, v_slot, theta, g, Z, whole, B, size)
             counts[1] += cols.last(entry) - cols.first(entry)
         counts[0] = t + 1
         if abs(math.log(alpha)) > MOST_DRIFT or kappa * counts[0] > MOST_DRIFT:

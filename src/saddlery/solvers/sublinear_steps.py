@@ -5,8 +5,8 @@ The pair of points is U (d x k, in two halves U+ and U- that are not negative) a
     (j, l)  with probability ~ s_j tau_j |V - Y|_jl          tau_j = max_i |x_ji|
     (i, l') with probability ~ sigma_i (U+ + U-)_il'         sigma_i^2 = sum_j s_j x_ji^2
 
-and multiplies column l of U and column l' of V by exponentials of row j and of column i of X. All else changes by scalars, which are
-kept apart and multiplied in by `flush`:
+and multiplies column l of U and column l' of V by exponentials of row j and of column i of X. All else changes by scalars, which
+are kept apart and multiplied in by the flushes:
 
 ========================  ==========================================================================================================
 here                      meaning, and the letters of the paper
@@ -28,18 +28,17 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from saddlery.parts import kernel
 
-__all__ = ["ALPHA", "BLOCK", "C", "DRIFT", "DUAL_SLOTS", "FLUSH", "PRIMAL_SLOTS", "TOTAL", "dense_steps", "flush", "vector_exp"]
+__all__ = ["BLOCK", "DUAL_SLOTS", "PRIMAL_SLOTS", "dense_steps", "flush_dual", "flush_primal", "vector_exp"]
 
 BLOCK = 64  # entries of a column whose weights are summed: a draw looks at d / 64 sums and then at 64 entries
 ALPHA, TOTAL, C, DRIFT = 0, 1, 2, 3  # places in `numbers`: alpha, A, c, and how far beta may have moved since it was looked at
 DONE, PRIMAL_SLOTS, DUAL_SLOTS, FLUSH = 0, 1, 2, 3  # why a call returned
 MASS, WEIGHT, READ = 0, 1, 2  # rows of `columns`
 LARGEST = 8.0  # exponents are cut here; sensible steps have a twentieth of it
-MOST_DRIFT = 10.0  # of log alpha and log beta between flushes: lazy sums lose as many digits as these move
+SMALLEST = 1e-120  # of the entries of U and V: zeros would stay zero for ever
+MOST_DRIFT = 7.0  # of log alpha and log beta between flushes: lazy sums lose as many digits as these move
 
 
 # --------------------------------------------------------------------------- small pieces
@@ -47,9 +46,11 @@ MOST_DRIFT = 10.0  # of log alpha and log beta between flushes: lazy sums lose a
 
 @kernel(fast_sums=True, inline=True)
 def vector_exp(x):
-    """exp(x) with x cut to [-8, 8]: Taylor polynomial of x/16 squared four times, since calls of exp are not turned into vectors."""
+    """exp(x) with x cut to [-8, 8]: a Taylor polynomial of x/16 to the power 16, since calls of exp are not turned into vectors."""
     z = min(max(x, -LARGEST), LARGEST) * 0.0625
-    p = 1.0 + z * (1.0 / 11.0)
+    p = 1.0 + z * (1.0 / 13.0)
+    p = 1.0 + z * (1.0 / 12.0) * p
+    p = 1.0 + z * (1.0 / 11.0) * p
     p = 1.0 + z * (1.0 / 10.0) * p
     p = 1.0 + z * (1.0 / 9.0) * p
     p = 1.0 + z * 0.125 * p
@@ -162,7 +163,7 @@ def find_entry(sigma, u, c, blocks, left):
 
 @kernel(fast_sums=True)
 def raise_column(x, factor, c, pending, sigma, u, sums):
-    """sums += pending (u - c/u), u *= exp(-factor x); returns the sums of u + c/u and of sigma (u + c/u) (UPDATEPRIMAL, TRACKPRIMAL)."""
+    """sums += pending (u - c/u), u *= exp(-factor x): TRACKPRIMAL, UPDATEPRIMAL; returns sums of u + c/u and sigma (u + c/u)."""
     mass, weight = 0.0, 0.0
     for i in range(u.shape[0]):
         other = c / u[i]
@@ -177,7 +178,7 @@ def raise_column(x, factor, c, pending, sigma, u, sums):
 
 @kernel(fast_sums=True)
 def raise_rows(x, factor, theta, share, label, y, v, sums, block, beta, B, vy, off):
-    """Multiply column `label` of V by w_j = exp(factor x_j) and the true classes by theta, in lazy form (UPDATEDUAL corrected, TRACKDUAL).
+    """Multiply column `label` of V by w_j = exp(factor x_j) and the true classes by theta: TRACKDUAL, and UPDATEDUAL corrected.
 
     chi_j = off_j + beta_j v_j (w_j - 1) + vy_j wy_j,   wy_j = theta (w_j if y_j is the label, else 1)
 
@@ -214,7 +215,7 @@ def fade_rows(theta, share, beta, B, vy, off):
 
 @kernel
 def has_moved(beta):
-    """Whether a scale has left [exp(-10), exp(10)]."""
+    """Whether a scale has left [exp(-7), exp(7)]."""
     low, high = beta[0], beta[0]
     for j in range(beta.shape[0]):
         low, high = min(low, beta[j]), max(high, beta[j])
@@ -344,9 +345,10 @@ def dense_steps(
             if uniforms[step, 1] < 0.5:
                 label, sign = y[j], -1.0
             else:
-                label, sign = draw_class(
-                    j, y, v, v_blocks, base, v_order, v_slot, used[1], size, 2.0 * uniforms[step, 1] - 1.0
-                ), 1.0
+                label, sign = (
+                    draw_class(j, y, v, v_blocks, base, v_order, v_slot, used[1], size, 2.0 * uniforms[step, 1] - 1.0),
+                    1.0,
+                )
             factor = cU * sign * Q * scales[j]
             if u_slot[label] >= used[0] and used[0] == u.shape[0]:
                 return step, PRIMAL_SLOTS
@@ -417,8 +419,6 @@ def dense_steps(
 
 
 # --------------------------------------------------------------------------- flush
-
-SMALLEST = 1e-120  # of the entries of U and V: zeros would stay zero for ever
 
 
 @kernel(fast_sums=True)
