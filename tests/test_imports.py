@@ -19,6 +19,7 @@ LAYERS = [
     {"paths", "verify", "report", "model_codec"},
     {"model_file"},
     {"estimators"},
+    {"experiments"},
     {"cli"},
     {"__main__"},
 ]

@@ -14,6 +14,9 @@ __version__ = version("saddlery")
 _PLACES = {
     "LinearProblem": "saddlery.problems.linear",
     "MulticlassProblem": "saddlery.problems.multiclass",
+    "CURProblem": "saddlery.problems.cur",
+    "CompletionProblem": "saddlery.problems.completion",
+    "LowRank": "saddlery.problems.completion",
     "Certificate": "saddlery.certificate",
     "certify": "saddlery.certificate",
     "solve": "saddlery.solvers.loop",
@@ -25,7 +28,9 @@ _PLACES = {
     "LinearRegressorCV": "saddlery.estimators.cv",
     "path": "saddlery.paths",
     "PathResult": "saddlery.paths",
+    "MatrixCompletion": "saddlery.estimators.completion",
     "RandomBinning": "saddlery.estimators.random_binning",
+    "CURDecomposition": "saddlery.estimators.cur",
     "audit": "saddlery.estimators.audit",
     "save": "saddlery.model_file",
     "load": "saddlery.model_file",
@@ -38,7 +43,10 @@ _PLACES = {
 _MODULES = ("losses", "penalties", "solvers")
 
 __all__ = [
+    "CURDecomposition",
+    "CURProblem",
     "Certificate",
+    "CompletionProblem",
     "ConvergenceDisplay",
     "InputError",
     "LinearClassifier",
@@ -46,6 +54,8 @@ __all__ = [
     "LinearProblem",
     "LinearRegressor",
     "LinearRegressorCV",
+    "LowRank",
+    "MatrixCompletion",
     "MulticlassProblem",
     "PathDisplay",
     "PathResult",
@@ -86,11 +96,15 @@ if TYPE_CHECKING:  # what type checkers and editors see
     from saddlery.errors import InputError, UnsupportedError
     from saddlery.estimators.audit import audit
     from saddlery.estimators.classifier import LinearClassifier
+    from saddlery.estimators.completion import MatrixCompletion
+    from saddlery.estimators.cur import CURDecomposition
     from saddlery.estimators.cv import LinearClassifierCV, LinearRegressorCV
     from saddlery.estimators.random_binning import RandomBinning
     from saddlery.estimators.regressor import LinearRegressor
     from saddlery.model_file import load, save
     from saddlery.paths import PathResult, path
+    from saddlery.problems.completion import CompletionProblem, LowRank
+    from saddlery.problems.cur import CURProblem
     from saddlery.problems.linear import LinearProblem
     from saddlery.problems.multiclass import MulticlassProblem
     from saddlery.report.displays import ConvergenceDisplay, PathDisplay

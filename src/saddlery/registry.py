@@ -1,7 +1,8 @@
-"""Names of losses, penalties and solvers: where each lives, and how others add theirs.
+"""Names of losses, penalties, solvers, readers and experiments: where each lives, and how others add theirs.
 
 A built-in is one line here. A third party adds its own by an entry point of the group ``saddlery.losses``,
-``saddlery.row_losses``, ``saddlery.penalties``, ``saddlery.solvers`` or ``saddlery.readers`` that names the class.
+``saddlery.row_losses``, ``saddlery.penalties``, ``saddlery.solvers``, ``saddlery.readers`` or ``saddlery.experiments`` that names
+the class.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 
 from saddlery.errors import unknown_name
 
-__all__ = ["LOSSES", "PENALTIES", "READERS", "ROW_LOSSES", "SOLVERS", "Registry"]
+__all__ = ["EXPERIMENTS", "LOSSES", "PENALTIES", "READERS", "ROW_LOSSES", "SOLVERS", "Registry"]
 
 
 @functools.cache
@@ -101,6 +102,8 @@ PENALTIES = Registry(
         "l1_in_ball": "saddlery.penalties.in_ball:L1InBall",
         "l2_in_ball": "saddlery.penalties.in_ball:L2InBall",
         "elasticnet_in_ball": "saddlery.penalties.in_ball:ElasticNetInBall",
+        "cur_ball": "saddlery.penalties.cur_ball:CURBall",
+        "nuclear_ball": "saddlery.penalties.nuclear_ball:NuclearBall",
     },
 )
 SOLVERS = Registry(
@@ -136,6 +139,10 @@ SOLVERS = Registry(
         "sfw": "saddlery.solvers.sfw:SFW",
         "svrf": "saddlery.solvers.svrf:SVRF",
         "scgs": "saddlery.solvers.scgs:SCGS",
+        "cur_hybrid": "saddlery.solvers.cur_hybrid:CURHybrid",
+        "cur_splitting": "saddlery.solvers.cur_splitting:CURSplitting",
+        "cur_corrective": "saddlery.solvers.cur_corrective:CURCorrective",
+        "low_rank": "saddlery.solvers.low_rank:LowRankCorrective",
     },
 )
 READERS = Registry(
@@ -145,5 +152,14 @@ READERS = Registry(
         "svmlight": "saddlery.data.svmlight:read",
         "csv": "saddlery.data.csv:read",
         "npz": "saddlery.data.npz:read",
+    },
+)
+EXPERIMENTS = Registry(
+    "experiment",
+    "saddlery.experiments",
+    {
+        "frank-wolfe-table3": "saddlery.experiments.frank_wolfe_table3:FrankWolfeTable3",
+        "frank-wolfe-figure1": "saddlery.experiments.frank_wolfe_figure1:FrankWolfeFigure1",
+        "frank-wolfe-figure2": "saddlery.experiments.frank_wolfe_figure2:FrankWolfeFigure2",
     },
 )

@@ -39,6 +39,12 @@ def _cases():
                         yield Case(name, loss, penalty, intercept)
 
 
+@pytest.fixture(scope="session")
+def slow_solvers():
+    """Names of solvers whose gap falls like 1 / k."""
+    return SLOW
+
+
 @pytest.fixture(params=_cases(), ids=str)
 def case(request):
     """Every solver with every problem that it accepts."""

@@ -15,7 +15,7 @@ from saddlery.errors import InputError
 __all__ = ["build_parser", "main"]
 
 # Each is a module of this package with add_parser(subparsers) and run(args) -> exit code.
-COMMANDS = ("demo", "fit", "predict", "certify", "inspect", "path", "solvers", "warmup")
+COMMANDS = ("demo", "fit", "predict", "certify", "inspect", "path", "solvers", "warmup", "reproduce")
 
 EPILOG = """\
 exit codes: 0 certified to the tolerance (or done), 2 bad usage or input, 3 stopped before the tolerance was certified
@@ -36,7 +36,7 @@ def build_parser() -> argparse.ArgumentParser:
         description="Linear models by saddle-point optimisation, each with a certificate of how near to the optimum it is.",
         epilog=EPILOG,
     )
-    parser.add_argument("--version", action="store_true", help="print the version and exit")
+    parser.add_argument("-V", "--version", action="store_true", help="print the version and exit")
     subparsers = parser.add_subparsers(metavar="COMMAND")
     for name in COMMANDS:
         importlib.import_module(f"saddlery.cli.{name}").add_parser(subparsers)

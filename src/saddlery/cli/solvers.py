@@ -63,5 +63,21 @@ def _example(name: str) -> Any:
 
 
 def _needs(needs: Any) -> str:
-    wanted = {"smooth": "smooth loss", "strongly_convex": "l2 part in the penalty", "no_intercept": "no intercept"}
-    return ", ".join(words for name, words in wanted.items() if getattr(needs, name)) or "nothing"
+    if needs.kind != "linear":
+        return f"a {needs.kind} problem"
+    wanted = {
+        "smooth": "smooth loss",
+        "strongly_convex": "l2 part in the penalty",
+        "rotates": "l2 penalty",
+        "kinks": "loss with kinks",
+        "constraint": "constraint",
+        "no_intercept": "no intercept",
+    }
+    words = [words for name, words in wanted.items() if getattr(needs, name) and not (name == "strongly_convex" and needs.rotates)]
+    if "corners" in needs.penalty:
+        words.append("l1 ball or simplex")
+    elif "relaxed" in needs.penalty:
+        words.append("l1 or l2 ball")
+    elif "atom" in needs.penalty and not needs.constraint:
+        words.append("set with an oracle")
+    return ", ".join(words) or "nothing"

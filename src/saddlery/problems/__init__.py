@@ -1,6 +1,8 @@
 """Problems: data, loss and penalty, with their primal and dual values; no algorithms."""
 
+from saddlery.problems.completion import CompletionProblem, LowRank
+from saddlery.problems.cur import CURProblem
 from saddlery.problems.linear import LinearProblem
 from saddlery.problems.multiclass import MulticlassProblem
 
-__all__ = ["LinearProblem", "MulticlassProblem"]
+__all__ = ["CURProblem", "CompletionProblem", "LinearProblem", "LowRank", "MulticlassProblem"]

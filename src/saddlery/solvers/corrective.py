@@ -175,7 +175,7 @@ def minimise_on_faces(penalty, gram, u, q, free, radius, strength, signed, tol, 
                 break
         else:
             entered, excess = worst_column(penalty, q, sign, free, strength, level, signed)
-            if excess <= tol:
+            if entered < 0 or excess <= tol:
                 break
             sign[entered] = -np.sign(q[entered]) if signed else 1.0
             enter_face(penalty, gram, factor, face, size, entered)
@@ -223,16 +223,18 @@ class Corrective(Solver):
     sample_start: bool = True
 
     name = "corrective"
-    paper = "fully corrective Frank-Wolfe (Jaggi 2013) with Newton steps; see docs/frank-wolfe.md"
+    paper = "fully corrective Frank-Wolfe (Jaggi 2013) with Newton steps; see docs/constraints.md"
     needs = Needs(loss=("value", "slope", "curvature", "conjugate"), penalty=("atom", "corners"), smooth=True)
 
     def init(self, problem: Any, start: Point | None, rng: np.random.Generator) -> _State:
         work = (0.0, 0, 0)
         if start is None:
-            first = problem.first_point()
-            w, b = first.w, first.b
+            b, w = problem.constant, np.zeros(problem.d)
+            if problem.penalty.corners == "positive":  # at a corner: the point nearest to 0 has a weight on every column
+                w = problem.penalty.linear_oracle(problem.constant_gradient)
+                work = (problem.size, problem.n, 1)
             if self.sample_start and problem.n >= WORTH_SAMPLING:
-                w, b, work = self._sampled(problem, rng, w, b)
+                w, b, work = self._sampled(problem, rng, w, b, work)
         else:
             w, b = start.w, start.b
             if not np.isfinite(problem.penalty.value(w)):
@@ -246,13 +248,13 @@ class Corrective(Solver):
         return state
 
     def _sampled(
-        self, problem: Any, rng: np.random.Generator, w: np.ndarray, b: float
+        self, problem: Any, rng: np.random.Generator, w: np.ndarray, b: float, work: tuple[float, int, int]
     ) -> tuple[np.ndarray, float, tuple[float, int, int]]:
         """A rough solution on a part of the rows, and what it cost."""
         rows = max(problem.n // 16, min(problem.n // 4, 20 * problem.d))
         small = sample_rows(problem, rng, rows)
         if small is None:
-            return w, b, (0.0, 0, 0)
+            return w, b, work
         state = self.init(small, None, rng)
         for _ in range(20):
             primal, dual = small.evaluate(self.point(small, state))

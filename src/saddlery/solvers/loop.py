@@ -201,6 +201,14 @@ def _run(
                 stop = Status.CALLBACK
         return stop
 
+    def check_start(point: Any) -> Status | None:
+        """What was certified before stays certified, also where a solver cannot begin at the very points that it is given."""
+        if point is None or point.dual is None:
+            return None
+        best.update(problem, point)
+        certificate = best.confirm(problem)
+        return Status.CONVERGED if certificate.relative_gap <= tol else None
+
     try:
         if isinstance(start, State):
             state = copy.deepcopy(start)
@@ -213,6 +221,8 @@ def _run(
                 state = method.init(problem, _as_start(problem, start), _as_generator(random_state))
             state.solver, state.best = method.name, best
             stop = check()
+            if stop is None and start is not None and not isinstance(start, Handover):
+                stop = check_start(_as_start(problem, start))
         while stop is None and epoch < max_epochs:
             if clock() - began >= max_seconds:
                 stop = Status.MAX_SECONDS

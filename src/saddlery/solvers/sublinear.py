@@ -34,7 +34,7 @@ from saddlery.point import Point
 from saddlery.solvers.base import Needs, Solver, State
 from saddlery.solvers.mirror_descent import first_radius
 from saddlery.solvers.sublinear_sparse import settle_rows, sparse_steps
-from saddlery.solvers.sublinear_steps import BLOCK, DUAL_SLOTS, PRIMAL_SLOTS, dense_steps, flush_dual, flush_primal
+from saddlery.solvers.sublinear_steps import BLOCK, DUAL_SLOTS, FLUSH, PRIMAL_SLOTS, dense_steps, flush_dual, flush_primal
 
 __all__ = ["Sublinear"]
 
@@ -118,7 +118,7 @@ class LazyPair:
                 self.columns = np.ascontiguousarray(_doubled(self.columns.T).T)
             elif why == DUAL_SLOTS:
                 self.v, self.v_sums = _doubled(self.v), _doubled(self.v_sums)
-            elif done < len(uniforms):
+            elif why == FLUSH:
                 self.flush(problem, steps)
         return float(self.counts[1]) if problem.matrix.is_sparse else float(done) * (problem.n + problem.d)
 

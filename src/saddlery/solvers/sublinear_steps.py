@@ -30,7 +30,7 @@ import math
 
 from saddlery.parts import kernel
 
-__all__ = ["BLOCK", "DUAL_SLOTS", "PRIMAL_SLOTS", "dense_steps", "flush_dual", "flush_primal", "vector_exp"]
+__all__ = ["BLOCK", "DUAL_SLOTS", "FLUSH", "PRIMAL_SLOTS", "dense_steps", "flush_dual", "flush_primal", "vector_exp"]
 
 BLOCK = 64  # entries of a column whose weights are summed: a draw looks at d / 64 sums and then at 64 entries
 ALPHA, TOTAL, C, DRIFT = 0, 1, 2, 3  # places in `numbers`: alpha, A, c, and how far beta may have moved since it was looked at
