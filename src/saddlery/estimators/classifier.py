@@ -187,8 +187,8 @@ class LinearClassifier(BaseLinearClassifier):
         Size of the constraint, positive; needed by those above, and a bound beside the penalty with the other names.
     multiclass : {"ovr", "joint"}, default="ovr"
         Three or more classes: each against the rest, or all in one problem. ``"joint"`` turns ``loss="logistic"`` into the softmax
-        loss and ``loss="hinge"`` into the one of Crammer and Singer; the penalty sums over the weights of all classes, which is not
-        the binary problem for two classes either: they keep a row of weights each.
+        loss and ``loss="hinge"`` into the one of Crammer and Singer; the penalty sums over the weights of all classes. Two classes
+        keep a row of weights each, so that l2 is half as strong as in the binary problem.
     fit_intercept : bool, default=True
         Whether to fit an intercept.
     solver : str or solver, default="auto"

@@ -5,6 +5,9 @@ in the norm sum_i s_i a_i^2 of the dual, where the row weights cancel:
 
     w+ = prox_g(w - tau X'(s a), tau)             a+ = prox_{l*}(a + sigma X(2 w+ - w), sigma)             tau sigma lambda_max <= 1
 
+With an intercept the data are centred, X - 1 m' with the means m = X's, which changes only the intercept: b + m.w instead of b.
+Weights and intercept do not disturb each other then, and each has its own step. Only products are corrected, no data are copied.
+
 Averages converge faster in theory and the last iterates in practice, so whichever has the smaller gap is judged, and the method
 starts anew from it once the gap has fallen enough (Applegate et al. 2021); then the balance of the two steps is set from how far
 both players have moved. Products are linear: those of averages cost no pass.
@@ -14,6 +17,7 @@ here           meaning
 =============  =====================================================================
 balance        omega: sigma / tau = omega^2
 speed          sqrt(tau sigma) = 0.98 / sqrt(lambda_max(X' diag(s) X))
+unit           sqrt(lambda_max): the intercept is measured in it, so that it is no faster or slower than the weights
 =============  =====================================================================
 """
 
@@ -58,6 +62,8 @@ class _State(State):
     def __init__(self, pair: SaddlePair, speed: float, balance: float):
         self.now = self.mean = self.start = self.judged = pair
         self.speed, self.balance = speed, balance
+        self.means: np.ndarray | None = None
+        self.unit = 1.0
         self.since = self.iterations = self.restarts = 0
         self.start_gap = self.last_gap = math.inf
 
@@ -95,13 +101,15 @@ class PDHG(Solver):
         Xw = problem.margins(w)
         a = problem.dual_point(problem.slopes(Xw, point.b) if point.dual is None else point.dual).a
         pair = SaddlePair(w, point.b, a, Xw, problem.gradient(a))
-        top, passes = largest_eigenvalue(problem)
-        top = math.sqrt(1.05 * top) + float(problem.fit_intercept)  # the power method approaches from below
+        means = problem.matrix.rmatvec(problem.s) if problem.fit_intercept else None
+        top, passes = largest_eigenvalue(problem, means)
+        top = math.sqrt(1.05 * top)  # the power method approaches from below
         gradient = math.sqrt(float(np.vdot(pair.Xta, pair.Xta)))
         # In units: sigma z moves a, whose size is the slope's; tau X'a moves w, whose size is not known: that of a first step.
         size = _length(problem, a)
         reach = math.sqrt(float(np.vdot(w, w))) or (size * size / gradient if gradient > 0.0 else 1.0)
         state = _State(pair, 0.98 / top if top > 0.0 else 1.0, size / reach if size > 0.0 else 1.0)
+        state.means, state.unit = means, top or 1.0
         state.accesses += (passes + 2) * problem.size
         return state
 
@@ -135,8 +143,13 @@ class PDHG(Solver):
 
     def _iterate(self, problem: Any, state: _State) -> SaddlePair:
         now, tau, sigma = state.now, state.speed / state.balance, state.speed * state.balance
-        w = _prox(problem, now.w - tau * now.Xta, tau)
-        b = now.b - tau * (problem.s @ now.a) if problem.fit_intercept else now.b
+        b: Any
+        if state.means is None:
+            w, b = _prox(problem, now.w - tau * now.Xta, tau), now.b
+        else:
+            excess = problem.s @ now.a
+            w = _prox(problem, now.w - tau * (now.Xta - np.multiply.outer(state.means, excess)), tau)
+            b = now.b - tau * state.unit**2 * excess - state.means @ (w - now.w)
         Xw, a, shift = problem.margins(w), np.empty_like(now.a), 2.0 * b - now.b
         if problem.kind == "linear":
             dual_step(problem.loss, problem.y, now.a, 2.0 * Xw - now.Xw, float(shift), sigma, a)
@@ -146,8 +159,11 @@ class PDHG(Solver):
 
     def _restart(self, problem: Any, state: _State, gap: float) -> None:
         """Go on from the judged pair; the steps are balanced by how far both points went since the last start."""
-        move, shift = state.judged.w - state.start.w, state.judged.b - state.start.b
-        far = math.sqrt(float(np.vdot(move, move) + np.vdot(shift, shift)))
+        move, far = state.judged.w - state.start.w, 0.0
+        if state.means is not None:
+            shift = (state.judged.b - state.start.b + state.means @ move) / state.unit
+            far = float(np.vdot(shift, shift))
+        far = math.sqrt(far + float(np.vdot(move, move)))
         wide = _length(problem, state.judged.a - state.start.a)
         if far > 0.0 and wide > 0.0 and math.isfinite(state.start_gap):
             state.balance = math.exp(0.5 * math.log(wide / far) + 0.5 * math.log(state.balance))
