@@ -161,5 +161,7 @@ EXPERIMENTS = Registry(
         "frank-wolfe-table3": "saddlery.experiments.frank_wolfe_table3:FrankWolfeTable3",
         "frank-wolfe-figure1": "saddlery.experiments.frank_wolfe_figure1:FrankWolfeFigure1",
         "frank-wolfe-figure2": "saddlery.experiments.frank_wolfe_figure2:FrankWolfeFigure2",
+        "sublinear-table1": "saddlery.experiments.sublinear_table1:SublinearTable1",
+        "sublinear-figure1": "saddlery.experiments.sublinear_figure1:SublinearFigure1",
     },
 )

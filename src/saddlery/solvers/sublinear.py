@@ -42,7 +42,7 @@ BALANCE = 3.0  # dual steps in units of the paper's: the same gap in the end, an
 LONG = 1e6  # steps: beyond, the exponent falls like the root of their number
 DENSE_CHECK, SPARSE_CHECK = 60.0, 4.0  # multiplications of a check that take as long as a step takes for one entry of X
 CHECKS = 9.0  # the steps between two checks take at most this many times as long as a check
-FIRST_SLOTS = 16
+FIRST_SLOTS, GROWTH = 16, 4  # each growth copies what is there, so there should be few
 FLUSH_EVERY = 16  # steps for each class on dense data; sparse steps flush row by row, and all rows once an epoch
 NUMBERS = 20_000_000  # uniform numbers that are drawn at a time, at most
 
@@ -114,10 +114,10 @@ class LazyPair:
             count, why = call(problem, steps, uniforms[done:])
             done += count
             if why == PRIMAL_SLOTS:
-                self.u, self.u_sums, self.u_blocks = (_doubled(values) for values in (self.u, self.u_sums, self.u_blocks))
-                self.columns = np.ascontiguousarray(_doubled(self.columns.T).T)
+                self.u, self.u_sums, self.u_blocks = (_grown(values, problem.k) for values in (self.u, self.u_sums, self.u_blocks))
+                self.columns = np.ascontiguousarray(_grown(self.columns.T, problem.k).T)
             elif why == DUAL_SLOTS:
-                self.v, self.v_sums = _doubled(self.v), _doubled(self.v_sums)
+                self.v, self.v_sums = _grown(self.v, problem.k), _grown(self.v_sums, problem.k)
             elif why == FLUSH:
                 self.flush(problem, steps)
         return float(self.counts[1]) if problem.matrix.is_sparse else float(done) * (problem.n + problem.d)
@@ -187,9 +187,9 @@ def _inverse(values: np.ndarray) -> np.ndarray:
     return np.divide(1.0, values, out=np.zeros_like(values), where=values > 0.0)
 
 
-def _doubled(values: np.ndarray) -> np.ndarray:
-    """Room for twice as many rows; pages that nobody writes to take no memory."""
-    out = np.empty((2 * len(values), *values.shape[1:]))
+def _grown(values: np.ndarray, most: int) -> np.ndarray:
+    """Room for more rows, at most so many; pages that nobody writes to take no memory."""
+    out = np.empty((min(GROWTH * len(values), most), *values.shape[1:]))
     out[: len(values)] = values
     return out
 
