@@ -83,12 +83,12 @@ class LazyPair:
         n, d, k = problem.n, problem.d, problem.k
         self.radius = radius
         # facts of the data
-        tau, tops, squares = np.empty(n), np.empty(d), np.empty(d)
+        tau, self.tops, squares = np.empty(n), np.empty(d), np.empty(d)
         largest_entries(problem.matrix.rows, tau)
-        largest_entries(problem.matrix.cols, tops)
+        largest_entries(problem.matrix.cols, self.tops)
         weighted_square_norms(problem.matrix.cols, problem.s, squares)
         self.t, self.scales, self.sigma = problem.s * tau, _inverse(tau), np.sqrt(squares)
-        self.tops, self.law = tops * _inverse(self.sigma), np.cumsum(self.t)
+        self.law = np.cumsum(self.t)
         self.sigma_blocks = np.add.reduceat(self.sigma, np.arange(0, d, BLOCK))
         # primal
         slots = min(FIRST_SLOTS, k)

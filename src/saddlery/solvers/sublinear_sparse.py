@@ -114,7 +114,7 @@ def settle_rows(rows, t, kappa, share, g, Z, B, seen, beta, vy):
 
 
 @kernel
-def flush_row(j, y, used, v, v_sums, v_blocks, base, base_sums, v_slot, theta, g, Z, whole, B, size):
+def flush_row(rows, j, y, used, v, v_sums, v_blocks, base, base_sums, v_slot, theta, g, Z, whole, B, size):
     """One row, which is up to date: add v B to its sums, divide it by N, and take its sums afresh; then B_j = 0."""
     keep = 1.0 / (Z[j] + theta * g[j])
     base_sums[j] += base[j] * B[j]
@@ -257,7 +257,7 @@ def sparse_steps(
                     g[j] *= w
                 N = Z[j] + theta * g[j]
                 if not math.exp(-0.5 * MOST_DRIFT) < N < math.exp(0.5 * MOST_DRIFT) or Z[j] < SMALL_PART * whole[j]:
-                    flush_row(j, y, used[1], v, v_sums, v_blocks, base, base_sums, v_slot, theta, g, Z, whole, B, size)
+                    flush_row(rows, j, y, used[1], v, v_sums, v_blocks, base, base_sums, v_slot, theta, g, Z, whole, B, size)
             counts[1] += cols.last(entry) - cols.first(entry)
         counts[0] = t + 1
         if abs(math.log(alpha)) > MOST_DRIFT or kappa * counts[0] > MOST_DRIFT:

@@ -329,8 +329,9 @@ def dense_steps(
 ):
     """One step for each row of `uniforms`, until slots run out or a flush is due; returns how many were done and why it ended.
 
-    ``steps`` is [cU, cV, exp(-cU lambda), theta, radius] with cU = 2 gamma L R, cV = 2 gamma log k, theta = exp(-cV); `t` is s tau,
-    `scales` 1 / tau, `tops` max_j |x_ji| / sigma_i, `columns` holds mass, weight and `read` of each primal slot.
+    ``steps`` is [cU, cV, exp(-cU lambda), theta, radius, share] with cU = 2 gamma L R, cV = 2 gamma log k, theta = exp(-cV) and the
+    share of an iterate in the sums; `t` is s tau, `scales` 1 / tau, `tops` max_j |x_ji|; `columns` holds mass, weight and `read` of
+    each primal slot, `size` is the number of slots in a block of v.
     """
     n, d, k = y.shape[0], sigma.shape[0], u_order.shape[0]
     cU, cV, shrink, theta, radius, share = steps
