@@ -9,8 +9,7 @@ from saddlery import registry
 from saddlery.errors import InputError
 from saddlery.registry import EXPERIMENTS, LOSSES, PENALTIES, READERS, ROW_LOSSES, SOLVERS
 
-TABLES = [LOSSES, ROW_LOSSES, PENALTIES, SOLVERS, READERS, EXPERIMENTS]
-ALL = pytest.mark.parametrize("table", TABLES, ids=lambda table: table.kind)
+ALL = pytest.mark.parametrize("table", [LOSSES, ROW_LOSSES, PENALTIES, SOLVERS, READERS, EXPERIMENTS], ids=lambda table: table.kind)
 
 
 @ALL

@@ -13,10 +13,10 @@ __version__ = version("saddlery")
 
 _PLACES = {
     "LinearProblem": "saddlery.problems.linear",
+    "MulticlassProblem": "saddlery.problems.multiclass",
     "CURProblem": "saddlery.problems.cur",
     "CompletionProblem": "saddlery.problems.completion",
     "LowRank": "saddlery.problems.completion",
-    "MulticlassProblem": "saddlery.problems.multiclass",
     "Certificate": "saddlery.certificate",
     "certify": "saddlery.certificate",
     "solve": "saddlery.solvers.loop",

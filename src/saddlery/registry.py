@@ -1,8 +1,8 @@
 """Names of losses, penalties, solvers, readers and experiments: where each lives, and how others add theirs.
 
 A built-in is one line here. A third party adds its own by an entry point of the group ``saddlery.losses``,
-``saddlery.row_losses``, ``saddlery.penalties``, ``saddlery.solvers``, ``saddlery.readers`` or ``saddlery.experiments`` that names the
-class.
+``saddlery.row_losses``, ``saddlery.penalties``, ``saddlery.solvers``, ``saddlery.readers`` or ``saddlery.experiments`` that names
+the class.
 """
 
 from __future__ import annotations
@@ -121,6 +121,8 @@ SOLVERS = Registry(
         "pdhg": "saddlery.solvers.pdhg:PDHG",
         "mirror_prox": "saddlery.solvers.mirror_prox:MirrorProx",
         "mirror_descent": "saddlery.solvers.mirror_descent:MirrorDescent",
+        "sublinear": "saddlery.solvers.sublinear:Sublinear",
+        "stochastic_mirror_descent": "saddlery.solvers.stochastic_mirror_descent:StochasticMirrorDescent",
         "subgradient": "saddlery.solvers.subgradient:Subgradient",
         "sdca": "saddlery.solvers.sdca:SDCA",
         "primal_cd": "saddlery.solvers.primal_cd:PrimalCD",
@@ -159,5 +161,7 @@ EXPERIMENTS = Registry(
         "frank-wolfe-table3": "saddlery.experiments.frank_wolfe_table3:FrankWolfeTable3",
         "frank-wolfe-figure1": "saddlery.experiments.frank_wolfe_figure1:FrankWolfeFigure1",
         "frank-wolfe-figure2": "saddlery.experiments.frank_wolfe_figure2:FrankWolfeFigure2",
+        "sublinear-table1": "saddlery.experiments.sublinear_table1:SublinearTable1",
+        "sublinear-figure1": "saddlery.experiments.sublinear_figure1:SublinearFigure1",
     },
 )

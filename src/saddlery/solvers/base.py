@@ -28,6 +28,7 @@ class Status(enum.Enum):
     CONVERGED = "certified to the tolerance"
     MAX_EPOCHS = "stopped at max_epochs before the tolerance was certified"
     MAX_SECONDS = "stopped at max_seconds before the tolerance was certified"
+    MAX_ACCESSES = "stopped at max_accesses before the tolerance was certified"
     INTERRUPTED = "interrupted; this is the best certified point so far"
     CALLBACK = "stopped by a callback; this is the best certified point so far"
     STALLED = "no further progress in floating point; this is the best certified point"

@@ -111,6 +111,7 @@ def solve(
     start: Any = None,
     random_state: Any = 0,
     callbacks: Iterable[Callable[[Record], Any]] = (),
+    max_accesses: float | None = None,
 ) -> Solution:
     """Solve a problem until its relative gap is certified to be at most `tol`.
 
@@ -132,6 +133,8 @@ def solve(
         Seed. The same seed gives the same trace.
     callbacks : iterable of callables
         Called with each :class:`~saddlery.solvers.base.Record`; a true answer stops the run.
+    max_accesses : float, optional
+        Budget in entries of X that the solver reads, looked at after each epoch; certificates are not counted.
 
     Returns
     -------
@@ -149,27 +152,28 @@ def solve(
     """
     if not tol >= 0.0:
         raise InputError(f"tol must be 0 or more, not {tol!r}")
-    if max_epochs < 0 or (max_seconds is not None and max_seconds < 0):
-        raise InputError("max_epochs and max_seconds must be 0 or more")
+    if max_epochs < 0 or (max_seconds is not None and max_seconds < 0) or (max_accesses is not None and max_accesses < 0):
+        raise InputError("max_epochs, max_seconds and max_accesses must be 0 or more")
     method = resolve(problem, solver)
     if isinstance(start, State) and start.solver != method.name:
         raise InputError(f"the state is one of {start.solver}: go on with solver={start.solver!r}, or start from its solution")
     with small_products_on_one_thread(problem.size):
-        return _run(problem, method, tol, max_epochs, max_seconds, start, random_state, tuple(callbacks))
+        budget = (max_epochs, math.inf if max_seconds is None else max_seconds, math.inf if max_accesses is None else max_accesses)
+        return _run(problem, method, tol, budget, start, random_state, tuple(callbacks))
 
 
 def _run(
     problem: Any,
     method: Solver,
     tol: float,
-    max_epochs: int,
-    max_seconds: float | None,
+    budget: tuple[int, float, float],
     start: Any,
     random_state: Any,
     callbacks: tuple[Callable[[Record], Any], ...],
 ) -> Solution:
-    """The loop itself."""
+    """The loop itself; the budget is in epochs, seconds and entries of X."""
     clock = time.perf_counter
+    max_epochs, max_seconds, max_accesses = budget
     began = clock()
     best, trace = _Best(), Trace()
     state: Any = None
@@ -220,8 +224,11 @@ def _run(
             if stop is None and start is not None and not isinstance(start, Handover):
                 stop = check_start(_as_start(problem, start))
         while stop is None and epoch < max_epochs:
-            if max_seconds is not None and clock() - began >= max_seconds:
+            if clock() - began >= max_seconds:
                 stop = Status.MAX_SECONDS
+                break
+            if state.accesses >= max_accesses:
+                stop = Status.MAX_ACCESSES
                 break
             before = state.accesses
             method.step(problem, state)
