@@ -7,9 +7,9 @@ import pytest
 import saddlery as sd
 from saddlery import registry
 from saddlery.errors import InputError
-from saddlery.registry import LOSSES, PENALTIES, READERS, SOLVERS
+from saddlery.registry import LOSSES, PENALTIES, READERS, ROW_LOSSES, SOLVERS
 
-ALL = pytest.mark.parametrize("table", [LOSSES, PENALTIES, SOLVERS, READERS], ids=lambda table: table.kind)
+ALL = pytest.mark.parametrize("table", [LOSSES, ROW_LOSSES, PENALTIES, SOLVERS, READERS], ids=lambda table: table.kind)
 
 
 @ALL

@@ -13,6 +13,7 @@ __version__ = version("saddlery")
 
 _PLACES = {
     "LinearProblem": "saddlery.problems.linear",
+    "MulticlassProblem": "saddlery.problems.multiclass",
     "Certificate": "saddlery.certificate",
     "certify": "saddlery.certificate",
     "solve": "saddlery.solvers.loop",
@@ -45,6 +46,7 @@ __all__ = [
     "LinearProblem",
     "LinearRegressor",
     "LinearRegressorCV",
+    "MulticlassProblem",
     "PathDisplay",
     "PathResult",
     "RandomBinning",
@@ -90,6 +92,7 @@ if TYPE_CHECKING:  # what type checkers and editors see
     from saddlery.model_file import load, save
     from saddlery.paths import PathResult, path
     from saddlery.problems.linear import LinearProblem
+    from saddlery.problems.multiclass import MulticlassProblem
     from saddlery.report.displays import ConvergenceDisplay, PathDisplay
     from saddlery.solvers.base import Solution, Status
     from saddlery.solvers.loop import solve

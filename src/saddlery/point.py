@@ -15,7 +15,7 @@ class Point(NamedTuple):
     Attributes
     ----------
     w, b : array, float
-        Primal point.
+        Primal point; with k classes at once w is (d, k), an array or sparse, and b an array of k numbers.
     dual : array or None
         Dual point `a`, feasible or not; None stands for the slopes of the loss at (w, b).
     Xw, Xta : array or None
@@ -30,7 +30,7 @@ class Point(NamedTuple):
     """
 
     w: Any
-    b: float
+    b: Any
     dual: Any
     Xw: Any = None
     Xta: Any = None

@@ -1,7 +1,7 @@
 """Names of losses, penalties and solvers: where each lives, and how others add theirs.
 
 A built-in is one line here. A third party adds its own by an entry point of the group ``saddlery.losses``,
-``saddlery.penalties``, ``saddlery.solvers`` or ``saddlery.readers`` that names the class.
+``saddlery.row_losses``, ``saddlery.penalties``, ``saddlery.solvers`` or ``saddlery.readers`` that names the class.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from saddlery.errors import unknown_name
 
-__all__ = ["LOSSES", "PENALTIES", "READERS", "SOLVERS", "Registry"]
+__all__ = ["LOSSES", "PENALTIES", "READERS", "ROW_LOSSES", "SOLVERS", "Registry"]
 
 
 @functools.cache
@@ -74,6 +74,14 @@ LOSSES = Registry(
         "squared_hinge": "saddlery.losses.squared_hinge:SquaredHinge",
         "squared": "saddlery.losses.squared:Squared",
         "huber": "saddlery.losses.huber:Huber",
+    },
+)
+ROW_LOSSES = Registry(  # of all classes at once; the names are those of the losses whose place they take
+    "row loss",
+    "saddlery.row_losses",
+    {
+        "logistic": "saddlery.losses.softmax:Softmax",
+        "hinge": "saddlery.losses.multiclass_hinge:MulticlassHinge",
     },
 )
 PENALTIES = Registry(

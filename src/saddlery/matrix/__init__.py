@@ -15,6 +15,7 @@ __all__ = ["ROOM", "Matrix", "SparseVectors", "as_matrix", "dense_stack", "spars
 
 SHORT = 24  # entries: loops over shorter rows spend their time on beginning and ending
 ROOM = 30_000_000  # entries: larger data are not copied for the sake of speed alone
+COPIED = 512  # rows or columns of float32 data that are copied at a time for a product with several vectors
 Vectors = DenseVectors | SparseVectors
 
 
@@ -82,9 +83,11 @@ class Matrix:
         return not self.is_sparse and self.values.dtype == np.float64
 
     def matvec(self, w: np.ndarray) -> np.ndarray:
-        """X w, in float64."""
+        """X w, in float64; w is (d,), or (d, k) and then possibly sparse."""
         if self._blas:
             return self.values @ w
+        if w.ndim == 2:
+            return self._times(self.values, w)
         out = np.zeros(self.shape[0])
         few = self.has("cols") and np.count_nonzero(w) < self.shape[1] // 4
         if self.by_columns or few or not self.has("rows"):
@@ -94,14 +97,27 @@ class Matrix:
         return out
 
     def rmatvec(self, a: np.ndarray) -> np.ndarray:
-        """X' a, in float64."""
+        """X' a, in float64; a is (n,) or (n, k)."""
         if self._blas:
             return self.values.T @ a
+        if a.ndim == 2:
+            return self._times(self.values.T, a)
         out = np.zeros(self.shape[1])
         if self.by_columns or not self.has("rows"):
             dots(self.cols, a, out)
         else:
             combine(self.rows, a, out)
+        return out
+
+    def _times(self, values: Any, w: Any) -> np.ndarray:
+        """The product of sparse or float32 data with several vectors."""
+        if self.is_sparse:
+            product = values @ w
+            return product.toarray() if sp.issparse(product) else product
+        out = np.zeros((values.shape[0], w.shape[1]))
+        for first in range(0, values.shape[1], COPIED):  # a copy in float64 of some columns, not of all data
+            block = slice(first, first + COPIED)
+            out += values[:, block].astype(np.float64) @ w[block]
         return out
 
     @cached_property

@@ -138,7 +138,7 @@ class DualPoint(NamedTuple):
     """A feasible dual point, its product ``X'(s a)`` and its value."""
 
     a: np.ndarray
-    Xta: np.ndarray
+    Xta: Any
     value: float
 
 

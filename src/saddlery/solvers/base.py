@@ -100,9 +100,9 @@ class Solution:
     Attributes
     ----------
     w, b : array of shape (d,), float
-        The best primal point found.
+        The best primal point found; (d, k) and (k,) where k classes are learned at once.
     dual : array of shape (n,)
-        The best feasible dual point found.
+        The best feasible dual point found; (n, k) for k classes at once.
     certificate : Certificate
         Values of these two points, recomputed from the data at the end.
     trace : Trace
@@ -117,9 +117,9 @@ class Solution:
         The solver's state; give it as `start` to go on exactly where this run stopped.
     """
 
-    w: np.ndarray
-    b: float
-    dual: np.ndarray
+    w: Any
+    b: Any
+    dual: Any
     certificate: Certificate
     trace: Trace
     status: Status

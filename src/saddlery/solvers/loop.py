@@ -35,14 +35,15 @@ class _Best:
     def __init__(self) -> None:
         self.primal, self.dual = np.inf, -np.inf
         self.w: Any = None
-        self.b = 0.0
+        self.b: Any = 0.0
         self.a: Any = None
         self.Xta: Any = None
 
     def update(self, problem: Any, point: Point) -> None:
         primal, dual = problem.evaluate(point)
         if primal < self.primal:
-            self.primal, self.w, self.b = primal, copy.copy(point.w), float(point.b)
+            self.primal, self.w = primal, copy.copy(point.w)
+            self.b = float(point.b) if np.ndim(point.b) == 0 else point.b.copy()
         if dual.value > self.dual:
             self.dual, self.a = dual.value, copy.copy(dual.a)
             self.Xta = dual.Xta if point.fresh else None
