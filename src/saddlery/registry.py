@@ -107,6 +107,7 @@ SOLVERS = Registry(
     "solver",
     "saddlery.solvers",
     {
+        "multiclass_newton": "saddlery.solvers.multiclass_newton:MulticlassNewton",
         "prox_newton": "saddlery.solvers.prox_newton:ProxNewton",
         "active_sdca": "saddlery.solvers.active_sdca:ActiveSDCA",
         "augmented_newton": "saddlery.solvers.augmented_newton:AugmentedNewton",

@@ -4,9 +4,9 @@ A round takes the pairs with a weight and the worst of those that want one, mini
 multiclass_model.py), and searches along the result. The exact curvature of softmax couples the classes; bounds of it, which would make
 them separate problems, are about k/2 times too large.
 
-Three things make the rounds cheap. The strength comes down in a few steps from where all weights are zero (letter at 0.01: 0.33 ->
-0.21 s), so that models stay small. While the gap is large, the model is made of a sample of the rows (0.86 -> 0.33 s). And G = X'(s A),
-which the certificate needs, also says which pairs come next.
+What makes rounds cheap (CPU seconds on letter at 0.01 alpha_max, tolerance 1e-4): models of a sample of the rows while they are
+rough (0.86 -> 0.40), a start from the solution on a part of the rows (-> 0.32), a model that is used again as long as steps with it
+contract (-> 0.26). The strength of the penalty comes down in steps of sqrt(10), so that models stay small.
 
 =========  ==================================================================  ============================
 here       meaning                                                             letters of the notes
@@ -15,34 +15,54 @@ T, b       margins X W, by classes; z = T + b                                  S
 V          softmax of the margins, by classes                                  P
 A, G       slopes V - Y, the dual point; X'(s A)                               V - Y, G
 u          weights of the pairs of the working set, being moved                u
-strength   factor of the penalty in this round, 1 at the end                   lams
+tau        temperature: 1 for softmax, falling for smoothed losses             tau
+strengths  factors of the penalty still to come, 1 at the end                  lams
 =========  ==================================================================  ============================
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from saddlery.point import Point
 from saddlery.solvers.base import Needs, Solver, State
-from saddlery.solvers.multiclass_model import BOX, Pairs, column_model, exact_diagonal, gram_model, largest_entries, pair_gram
+from saddlery.solvers.multiclass_model import (
+    BOX,
+    Pairs,
+    column_model,
+    exact_diagonal,
+    gram_model,
+    largest_entries,
+    pair_gram,
+    spread_columns,
+)
 from saddlery.solvers.multiclass_rows import balance, expand_rows, gradient_of, new_room, slopes_of
 from saddlery.solvers.prox_newton import pick_columns, worst_violation
+from saddlery.solvers.working_block import gather_columns
 
 __all__ = ["MulticlassNewton"]
 
-SAMPLE_FROM = 4000  # rows
-LEAST_ROWS = 2000  # of a sample
-ROUGH = 0.03  # relative gap at which the solution on a sample of the rows is good enough to start from
-EARLY = 0.05  # relative gap above which models are made of a sample of the rows
-ROWS_PER_PAIR = 4  # in such a sample
+STEP = 10.0**0.5  # between two strengths of the penalty
+MOVE_ON = 0.3  # violation, as a share of the threshold, at which the strength falls
 FEWEST = 64  # pairs that may enter in one round, at least
-MOVE_ON = 0.3  # violation, as a share of the strength, at which the strength falls
+NEAR = 0.8  # share of the threshold above which a slope makes a pair of tall data enter: the model can then be used longer
+SAMPLE_FROM = 4000  # rows from which on a part of them is solved first
+SAMPLE_SHARE = 8  # one row in so many, but at least
+SAMPLE_ROWS = 2000  # so many
+ROUGH = 0.1  # estimated relative gap at which that solution is good enough
+EARLY = 0.05  # estimated relative gap above which models need not be solved with care
+ROWS_PER_PAIR = 4.0  # rows of a sample that a model is made of
+ROWS_LATER = 12.0  # the same, after a start from a part of the rows
+REUSE = 0.5  # fall of the violation in a step up to which the model is used again
+ROUNDS = 6  # most Newton steps between two checks
+PROGRESS = 0.1  # fall of the estimated gap that is worth a check
 NOT_SPARSE = 0.1  # share of non-zeros in the columns of a working set from which on they are worked on as an array
-MAX_GRAM = 4000  # pairs
+MAX_GRAM = 4000  # pairs: beyond, no Gram matrix
+MOST_PRODUCTS = 30  # of conjugate gradients
+MOST_SWEEPS = 200  # of the column form in one Newton step
 
 
 class _State(State):
@@ -54,22 +74,25 @@ class _State(State):
         self.T, self.V = np.zeros((k, n)), np.empty((k, n))
         self.spare = [np.empty((k, n)), np.empty((k, n))]
         self.room = new_room(k)
-        self.value = 0.0
+        self.tau = 1.0
+        self.smooth = self.value = 0.0  # the loss that is expanded, and that of the problem
         self.A: Any = None
         self.G: Any = None
+        self.slope = np.zeros(k)  # sum_i s_i A_i
         self.strengths: list[float] = [1.0]
-        self.idle = 0
+        self.gap, self.violation, self.idle = np.inf, np.inf, 0
+        self.place = np.full(problem.d, -1, dtype=np.int64)  # of a feature in the copied columns
         self.columns: Any = None
+        self.copied = 0
         self.gram: Any = None
-        self.gram_keys: Any = None
-        self.frozen = self.followed = False
-        self.last_violation = np.inf
-        self.features: Any = None
-        self.newton_steps = self.sweeps = self.halvings = 0
+        self.pairs: Any = None
+        self.sampled = self.from_sample = False
+        self.rows_per_pair = ROWS_PER_PAIR
+        self.newton_steps = self.sweeps = self.halvings = self.models = 0
 
     @property
     def counts(self) -> dict[str, float]:
-        return {"newton_steps": self.newton_steps, "sweeps": self.sweeps, "halvings": self.halvings}
+        return {"newton_steps": self.newton_steps, "models": self.models, "sweeps": self.sweeps, "halvings": self.halvings}
 
 
 @dataclass(frozen=True)
@@ -81,15 +104,17 @@ class MulticlassNewton(Solver):
     continuation : bool
         Come down to the strength of the penalty in steps of sqrt(10).
     sample : bool
-        Make early models of a sample of the rows.
+        Start tall problems from a part of the rows, and make early models of a sample of them.
     form : {"auto", "gram", "columns"}
-        Form of the models.
+        Form of the models; "auto" takes "gram" for dense data and for dense columns of sparse data.
     """
 
     continuation: bool = True
     sample: bool = True
     form: str = "auto"
 
+    margin: ClassVar[float] = 0.0  # that the loss asks of the classes; 1 for the hinge
+    precision: ClassVar[type] = np.float32  # of the columns that models are made of
     name = "multiclass_newton"
     paper = "newGLMNET's line of work with the exact softmax curvature; see docs/solvers.md"
     needs = Needs(kind="multiclass", penalty=("coordinate_prox", "coordinate_distance", "coordinate_conjugate"), smooth=True)
@@ -97,72 +122,95 @@ class MulticlassNewton(Solver):
     def init(self, problem: Any, start: Point | None, rng: np.random.Generator) -> _State:
         if start is None:
             w, b = np.zeros((problem.d, problem.k)), problem.constant.copy()
-        else:
-            w, b = np.array(start.w, dtype=np.float64), np.array(start.b, dtype=np.float64)
-        state = _State(problem, w, b, rng)
-        if start is None and self.sample and problem.n >= SAMPLE_FROM:
-            self._start_from_sample(problem, state)
-            start = self.point(problem, state)
+            state = self._started(problem, _State(problem, w, b, rng))
+            if self.continuation:
+                state.strengths = self._strengths(problem, state)
+            if self.sample and problem.n >= SAMPLE_FROM and problem.n >= 2 * SAMPLE_ROWS:
+                self._start_from_sample(problem, state)
+            return state
+        return self._started(problem, _State(problem, np.array(start.w, dtype=np.float64), np.array(start.b), rng))
+
+    def _started(self, problem: Any, state: _State) -> _State:
         if state.w.any():
             self._multiply(problem, state)
         self._expand(problem, state)
         self._judge(problem, state)
-        if start is None and self.continuation:
-            state.strengths = self._strengths(problem, state)
         return state
 
-    def _start_from_sample(self, problem: Any, state: _State) -> None:
-        """Take over a rough solution on a part of the rows."""
-        rows = np.sort(state.rng.choice(problem.n, max(problem.n // 8, LEAST_ROWS), replace=False))
-        small = problem.take_rows(rows)
-        inner = self.init(small, None, state.rng)
-        for _ in range(50):
-            primal, dual = small.evaluate(self.point(small, inner))
-            inner.relative_gap = (primal - dual.value) / small.scale
-            if inner.relative_gap <= ROUGH:
-                break
-            self.step(small, inner)
-        state.w, state.b, state.followed = inner.w, inner.b, True
-        state.accesses += inner.accesses
-
     def _strengths(self, problem: Any, state: _State) -> list[float]:
-        """Factors of the penalty on the way down, in steps of sqrt(10) from below half of where all weights are zero."""
+        """Factors of the penalty on the way down, from below half of where all weights are zero."""
         threshold, top = problem.penalty.threshold, float(np.abs(state.G).max())
         factors = [1.0]
-        while threshold > 0.0 and factors[0] * threshold * np.sqrt(10.0) < 0.5 * top:
-            factors.insert(0, factors[0] * np.sqrt(10.0))
+        while threshold > 0.0 and factors[0] * threshold * STEP < 0.5 * top:
+            factors.insert(0, factors[0] * STEP)
         return factors
+
+    def _start_from_sample(self, problem: Any, state: _State) -> None:
+        """Move to a rough solution on a part of the rows, if all classes are there."""
+        rows = np.sort(state.rng.choice(problem.n, max(problem.n // SAMPLE_SHARE, SAMPLE_ROWS), replace=False))
+        missing = np.bincount(problem.codes, problem.s, problem.k) > 0.0
+        missing &= np.bincount(problem.codes[rows], problem.s[rows], problem.k) == 0.0
+        if missing.any():
+            return
+        small = problem.take_rows(rows)
+        inner = self._started(small, _State(small, state.w.copy(), state.b.copy(), state.rng))
+        inner.strengths = list(state.strengths)
+        for _ in range(50):
+            self._round(small, inner)
+            if inner.gap <= ROUGH and len(inner.strengths) == 1:
+                break
+        state.w, state.b, state.tau = inner.w, inner.b, inner.tau
+        state.strengths, state.from_sample, state.rows_per_pair = [1.0], True, ROWS_LATER
+        state.accesses += inner.accesses
+        self._started(problem, state)
 
     def point(self, problem: Any, state: _State) -> Point:
         return Point(state.w, state.b, state.A, state.T.T, state.G, state.value, fresh=True)
 
     def resync(self, problem: Any, state: _State) -> None:
-        self._multiply(problem, state)
-        self._expand(problem, state)
-        self._judge(problem, state)
+        self._started(problem, state)
 
     def step(self, problem: Any, state: _State) -> None:
-        penalty = self._penalty(problem, state)
-        while True:
-            violation = worst_violation(penalty, state.w.ravel(), state.G.ravel())
-            if len(state.strengths) == 1 or violation > MOVE_ON * penalty.threshold:
+        """Rounds until the estimated gap has fallen enough to be worth a check, which costs about as much as a round."""
+        before = state.gap
+        for _ in range(ROUNDS):
+            moved = self._round(problem, state)
+            state.idle = 0 if moved else state.idle + 1
+            state.stalled = state.idle >= 5
+            if state.stalled or (len(state.strengths) == 1 and state.gap <= PROGRESS * before):
                 break
-            state.strengths.pop(0)
-            penalty = self._penalty(problem, state)
-        pairs = self._working_set(problem, state, penalty)
-        state.frozen = violation <= 0.2 * state.last_violation
-        state.last_violation = violation
-        moved = pairs.m + problem.fit_intercept > 0 and self._newton_step(problem, state, penalty, pairs, violation)
+
+    def _round(self, problem: Any, state: _State) -> bool:
+        """One Newton step and the slopes thereafter."""
+        penalty, violation = self._next_penalty(problem, state)
+        contracts = violation <= REUSE * state.violation
+        late = len(state.strengths) == 1 and (state.gap <= EARLY or state.from_sample)
+        if late and state.sampled and not contracts and state.pairs is not None:
+            state.rows_per_pair *= 4.0
+        state.violation = violation
+        if not (contracts and state.gram is not None and self._covers(state, penalty, violation)):
+            state.gram, state.pairs = None, self._working_set(problem, state, penalty)
+        moved = self._newton_step(problem, state, penalty, violation)
+        if not moved:
+            state.gram, state.violation = None, 0.0
+            state.rows_per_pair *= 4.0
+            state.strengths = state.strengths[1:] or state.strengths
         if problem.fit_intercept:
             self._balance(problem, state)
         self._judge(problem, state)
-        state.idle = 0 if moved else state.idle + 1
-        if not moved and len(state.strengths) > 1:
-            state.strengths.pop(0)
-        state.stalled = state.idle >= 5
+        return moved
 
-    def _penalty(self, problem: Any, state: _State) -> Any:
-        return problem.penalty.scaled(state.strengths[0]) if state.strengths[0] != 1.0 else problem.penalty
+    def _next_penalty(self, problem: Any, state: _State) -> tuple[Any, float]:
+        """The penalty of this round, weaker than before if that of the last is nearly solved, and how far from optimal we are."""
+        while True:
+            factor = state.strengths[0]
+            penalty = problem.penalty if factor == 1.0 else problem.penalty.scaled(factor)
+            violation = worst_violation(penalty, state.w.ravel(), state.G.ravel())
+            if factor == 1.0 or violation > MOVE_ON * penalty.threshold:
+                break
+            state.strengths.pop(0)
+            state.gram = None
+        return penalty, max(violation, float(np.abs(state.slope).max())) if problem.fit_intercept else violation
 
     # -- the working set
 
@@ -172,29 +220,43 @@ class MulticlassNewton(Solver):
             return Pairs(np.arange(problem.d * problem.k), problem.k)
         weights, slopes = state.w.ravel(), state.G.ravel()
         chosen = np.empty(len(weights), dtype=np.int64)
-        count, support = pick_columns(penalty, weights, slopes, penalty.threshold, chosen)
-        chosen = chosen[:count]
-        most = support + max(FEWEST, support)
+        level = (NEAR if problem.d * problem.k <= problem.n else 1.0) * penalty.threshold
+        count, support = pick_columns(penalty, weights, slopes, level, chosen)
+        chosen, most = chosen[:count], support + max(FEWEST, support)
         if count > most:
             score = np.where(weights[chosen] != 0.0, np.inf, np.abs(slopes[chosen]))
-            chosen = chosen[np.argpartition(-score, most - 1)[:most]]
-        return Pairs(np.sort(chosen), problem.k)
+            chosen = np.sort(chosen[np.argpartition(-score, most - 1)[:most]])
+        return Pairs(chosen, problem.k)
+
+    def _covers(self, state: _State, penalty: Any, violation: float) -> bool:
+        """Whether the pairs of the last model are enough: none outside is nearly as bad as the worst."""
+        slopes = np.abs(state.G).ravel()
+        slopes[state.pairs.keys] = 0.0
+        return float(slopes.max()) <= penalty.threshold + REUSE * violation
 
     # -- one Newton step
 
-    def _newton_step(self, problem: Any, state: _State, penalty: Any, pairs: Pairs, violation: float) -> bool:
+    def _newton_step(self, problem: Any, state: _State, penalty: Any, violation: float) -> bool:
+        """Solve the model, search along its solution; False if no step was taken."""
+        pairs = state.pairs
+        if violation == 0.0 or (pairs.m == 0 and not problem.fit_intercept):
+            return False
         state.newton_steps += 1
         start = state.w.ravel()[pairs.keys]
-        if self._is_gram(problem, pairs):
-            u, shift = self._solve_gram(problem, state, penalty, pairs, start, violation)
-            along = self._product(problem, pairs, u - start)
+        slopes = state.G.ravel()[pairs.keys]
+        if self._is_gram(problem, state):
+            move, shift = self._solve_gram(problem, state, penalty, start, slopes, violation)
+            along = self._product(problem, pairs, move)
+        elif penalty.threshold == 0.0:
+            move, shift, along = self._solve_products(problem, state, penalty, start, slopes)
         else:
-            u, shift, along = self._solve_columns(problem, state, penalty, pairs, start, violation)
-        return self._line_search(problem, state, penalty, pairs, start, u - start, along, shift)
+            move, shift, along = self._solve_columns(problem, state, penalty, start, slopes, violation)
+        return self._line_search(problem, state, penalty, start, slopes, move, shift, along)
 
-    def _is_gram(self, problem: Any, pairs: Pairs) -> bool:
-        if self.form != "auto":
-            return self.form == "gram"
+    def _is_gram(self, problem: Any, state: _State) -> bool:
+        pairs = state.pairs
+        if self.form != "auto" or state.gram is not None:
+            return self.form != "columns"
         if pairs.m > MAX_GRAM:
             return False
         if not problem.matrix.is_sparse or pairs.m == 0:
@@ -202,81 +264,143 @@ class MulticlassNewton(Solver):
         features = np.unique(pairs.feature)
         return float(problem.matrix.col_counts[features].sum()) > NOT_SPARSE * len(features) * problem.n
 
-    def _solve_gram(self, problem: Any, state: _State, penalty: Any, pairs: Pairs, start: Any, violation: float) -> tuple[Any, Any]:
-        columns, place = self._columns(problem, state, pairs)
+    def _solve_gram(
+        self, problem: Any, state: _State, penalty: Any, start: Any, slopes: Any, violation: float
+    ) -> tuple[np.ndarray, np.ndarray]:
         free = problem.k if problem.fit_intercept else 0
-        m, n = pairs.m, problem.n
-        V, s = state.V, problem.s
-        rows = ROWS_PER_PAIR * (m + free)
-        rough = self.sample and not state.followed and state.relative_gap > EARLY and 2 * rows < n
+        if state.gram is None:
+            state.gram = self._gram(problem, state, penalty, free)
+            state.models += 1
+        u, q = np.concatenate([start, np.zeros(free)]), np.concatenate([slopes, state.slope[:free]])
+        care = 0.1 if state.gap > EARLY else 0.01
+        state.sweeps += 8 * gram_model(penalty, state.gram, u, q, free, care * violation)
+        return u[: len(start)] - start, u[len(start) :] if free else np.zeros(problem.k)
+
+    def _gram(self, problem: Any, state: _State, penalty: Any, free: int) -> np.ndarray:
+        """The model's matrix from all rows that matter, or from a sample of them with the exact diagonal if that is larger."""
+        pairs, n = state.pairs, problem.n
+        columns, place = self._copied(problem, state, pairs)
         if free:
-            pairs = _with_intercepts(pairs, problem.k)
-            columns = np.concatenate([columns, np.ones((1, n), dtype=columns.dtype)])
             place = np.concatenate([place, np.full(free, len(columns) - 1)])
-        if state.frozen and state.gram is not None and np.array_equal(pairs.keys, state.gram_keys):
-            gram = state.gram
-        elif rough:
-            chosen = np.sort(state.rng.choice(n, rows, replace=False))
-            gram = pair_gram(penalty, columns[:, chosen], place, pairs, V[:, chosen], s[chosen] / s[chosen].sum())
-            exact = np.empty(len(place))
-            exact_diagonal(penalty, columns, place, pairs.cls, V, s, exact)
-            spots = np.arange(len(place))
-            gram[spots, spots] = np.maximum(gram[spots, spots], exact)
-        else:
-            gram = pair_gram(penalty, columns, place, pairs, V, s)
-        state.gram, state.gram_keys = (None if rough else gram), pairs.keys
-        q = state.G.ravel()[pairs.keys[:m]]
-        u = start.copy()
-        if free:
-            q = np.concatenate([q, state.slope])
-            u = np.concatenate([u, state.b])
-        state.sweeps += 8 * gram_model(penalty, gram, u, q, free, 0.01 * violation)
-        state.accesses += columns.size
-        return u[:m], u[m:] - state.b if free else np.zeros(problem.k)
+        V, s = state.V, problem.s
+        rows = int(state.rows_per_pair * len(place))
+        state.sampled = self.sample and 2 * rows < n
+        state.accesses += (rows if state.sampled else n) * columns.shape[0]
+        if not state.sampled:
+            chosen = self._active_rows(state)
+            if chosen is not None:
+                columns, V, s = columns[:, chosen], np.ascontiguousarray(V[:, chosen]), s[chosen]
+            return pair_gram(penalty, columns, place, pairs, V, s) / state.tau
+        chosen = np.sort(state.rng.choice(n, rows, replace=False))
+        part = np.ascontiguousarray(V[:, chosen])
+        gram = pair_gram(penalty, columns[:, chosen], place, pairs, part, s[chosen] * (n / rows)) / state.tau
+        exact, spots = np.empty(len(place)), np.arange(len(place))
+        cls = np.concatenate([pairs.cls, np.arange(problem.k)])[: len(place)]
+        exact_diagonal(penalty, columns, place, cls, V, s, exact)
+        gram[spots, spots] = np.maximum(gram[spots, spots], exact / state.tau)
+        return gram
 
-    def _columns(self, problem: Any, state: _State, pairs: Pairs) -> tuple[np.ndarray, np.ndarray]:
-        """The columns of the working set as an array of shape (., n) in single precision, and each pair's place in it."""
-        if state.columns is None:
-            values = problem.matrix.values
-            state.columns = np.ascontiguousarray(values.T if not problem.matrix.is_sparse else values.T.toarray(), dtype=np.float32)
-        return state.columns, pairs.feature
+    def _active_rows(self, state: _State) -> Any:
+        """The rows that have curvature, or None for all."""
+        return None
 
-    def _solve_columns(self, problem: Any, state: _State, penalty: Any, pairs: Pairs, start: Any, violation: float) -> tuple[Any, ...]:
-        cols = problem.matrix.cols
-        k, n = state.V.shape
+    def _copied(self, problem: Any, state: _State, pairs: Pairs) -> tuple[np.ndarray, np.ndarray]:
+        """Copies of the columns of the working set, one in a row, and each pair's place among them; the last row is all ones."""
+        features = np.unique(pairs.feature)
+        new = features[state.place[features] < 0]
+        if len(new) or state.columns is None:
+            held = 0 if state.columns is None else len(state.columns) - 1
+            columns = np.zeros((held + len(new) + 1, problem.n), dtype=self.precision)
+            columns[:held] = 0.0 if held == 0 else state.columns[:held]
+            columns[-1] = 1.0
+            if problem.matrix.is_sparse or problem.matrix.has("cols"):
+                spread_columns(problem.matrix.cols, new, columns[held:])
+            else:
+                gather_columns(problem.matrix.rows, new, columns[held:-1])
+            state.columns, state.place[new] = columns, held + np.arange(len(new))
+        return state.columns, state.place[pairs.feature]
+
+    def _solve_columns(
+        self, problem: Any, state: _State, penalty: Any, start: Any, slopes: Any, violation: float
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        pairs, cols, (k, n) = state.pairs, problem.matrix.cols, state.V.shape
         tops = np.empty(pairs.m)
         largest_entries(cols, pairs.feature, tops)
-        u, Z, Q = start.copy(), np.zeros((k, n)), np.zeros(n)
-        args = (pairs.feature, pairs.cls, state.V, problem.s * state.V, state.G.ravel()[pairs.keys], BOX / np.maximum(tops, 1e-300))
-        state.sweeps += column_model(penalty, cols, *args, start, u, Z, Q, np.empty(pairs.m), 0.1 * violation, 200)
-        return u, np.zeros(k), Z
+        u, Z, Q, shift = start.copy(), np.zeros((k, n)), np.zeros(n), np.zeros(k)
+        weighted = state.V * (problem.s / state.tau)
+        boxes = BOX / np.maximum(tops, 1e-300)
+        free = state.slope if problem.fit_intercept else np.empty(0)
+        model = (pairs.feature, pairs.cls, state.V, weighted, slopes, boxes, start)
+        work = (u, free, shift, Z, Q, np.empty(pairs.m))
+        done = column_model(penalty, cols, *model, *work, 0.1 * violation, MOST_SWEEPS)
+        state.sweeps += done
+        state.accesses += 2.0 * done * float(problem.matrix.col_counts[pairs.feature].sum())
+        Z -= shift[:, None]
+        return u - start, shift, Z
+
+    def _solve_products(self, problem: Any, state: _State, penalty: Any, start: Any, slopes: Any) -> tuple[Any, Any, Any]:
+        """Conjugate gradients on all pairs for penalties without threshold: every product reads the data twice."""
+        V, s, l2, free = state.V, problem.s / state.tau, penalty.strong_convexity, problem.fit_intercept
+        d, k = problem.d, problem.k
+        order = np.argsort(state.pairs.keys)  # pairs are sorted by class, W is by rows
+        gradient = (slopes + l2 * start)[order].reshape(d, k)
+        if free:
+            gradient = np.vstack([gradient, state.slope])
+
+        def product(D: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            Z = np.ascontiguousarray(problem.margins(D[:d]).T)
+            bent = V * (Z + (D[d][:, None] if free else 0.0))
+            bent -= V * bent.sum(axis=0)
+            bent *= s
+            out = l2 * D[:d] + gradient_of(problem.matrix, np.ascontiguousarray(bent.T))
+            return np.vstack([out, bent.sum(axis=1)]) if free else out, Z
+
+        move, along = np.zeros_like(gradient), np.zeros_like(V)
+        residual = -gradient
+        direction, size = residual.copy(), float(np.vdot(residual, residual))
+        goal = 1e-2 * size if state.gap > EARLY else 1e-6 * size
+        for _ in range(MOST_PRODUCTS):
+            bent, Z = product(direction)
+            state.accesses += 2.0 * problem.size
+            length = size / max(float(np.vdot(direction, bent)), 1e-300)
+            move += length * direction
+            along += length * Z
+            residual -= length * bent
+            size, last = float(np.vdot(residual, residual)), size
+            if size <= goal:
+                break
+            direction = residual + size / last * direction
+        back = np.empty(d * k)
+        back[order] = move[:d].ravel()
+        return back, move[d] if free else np.zeros(k), along
 
     def _product(self, problem: Any, pairs: Pairs, move: np.ndarray) -> np.ndarray:
         """X D, by classes, for a move D of the pairs."""
-        step = np.zeros((problem.d, problem.k))
-        step[pairs.feature, pairs.cls] = move
+        features, at = np.unique(pairs.feature, return_inverse=True)
+        step = np.zeros((problem.k, len(features)))
+        step[pairs.cls, at] = move
+        values = problem.matrix.values
         if problem.matrix.is_sparse:
-            return np.ascontiguousarray((problem.matrix.values @ step).T)
-        return np.dot(step.T, problem.matrix.values.T)
+            whole = np.zeros((problem.d, problem.k))
+            whole[features] = step.T
+            return np.ascontiguousarray(problem.margins(whole).T)
+        return np.dot(step, (values if len(features) == problem.d else values[:, features]).T)
 
-    def _line_search(self, problem: Any, state: _State, penalty: Any, pairs: Pairs, start: Any, move: Any, along: Any, shift: Any) -> bool:
+    def _line_search(
+        self, problem: Any, state: _State, penalty: Any, start: Any, slopes: Any, move: Any, shift: Any, along: Any
+    ) -> bool:
         """A size among 1, 1/2, 1/4, ... with sufficient descent; moves the state there. False if there is none."""
-        slopes = state.G.ravel()[pairs.keys]
         held = penalty.value(start)
-        fall = float(slopes @ move) + penalty.value(start + move) - held
-        if problem.fit_intercept:
-            fall += float(state.slope @ shift)
-        base = state.value + held
-        size = 1.0
+        fall = float(slopes @ move) + float(state.slope @ shift) + penalty.value(start + move) - held
+        base, size = state.smooth + held, 1.0
         while size >= 1e-7:
             b = state.b + size * shift
-            value, _ = expand_rows(
-                problem.loss, problem.codes, problem.s, state.T, along, size, b, 0.0, 1.0, *state.spare, state.room
-            )
-            if value + penalty.value(start + size * move) <= base + 1e-4 * size * min(fall, 0.0) + 1e-13 * abs(base):
-                state.w.ravel()[pairs.keys] = start + size * move
+            sums = self._sums(problem, state, along, size, b, state.spare)
+            if sums[0] + penalty.value(start + size * move) <= base + 1e-4 * size * min(fall, 0.0) + 1e-13 * abs(base):
+                state.w.ravel()[state.pairs.keys] = start + size * move
                 (state.T, state.V), state.spare = state.spare, [state.T, state.V]
-                state.b, state.value = b, value
+                state.b = b
+                self._take(state, sums)
                 return True
             size *= 0.5
             state.halvings += 1
@@ -284,29 +408,50 @@ class MulticlassNewton(Solver):
 
     # -- the loss at the present point
 
+    def _sums(self, problem: Any, state: _State, along: Any, size: float, b: Any, out: Any) -> tuple[float, float]:
+        """The smooth loss and its limit at T + size along + b; margins and probabilities go to `out`."""
+        where = (problem.loss, problem.codes, problem.s, state.T, along, size, b)
+        return expand_rows(*where, self.margin, state.tau, *out, state.room)
+
+    def _take(self, state: _State, sums: tuple[float, float]) -> None:
+        """Keep the loss of the present point: that which is expanded, and that of the problem."""
+        state.smooth = state.value = sums[0]
+
     def _balance(self, problem: Any, state: _State) -> None:
-        state.b, sums = balance(problem, state.T, state.V, state.b, 1.0, 0.0, state.room)
-        state.value = sums[0]
+        state.b, sums = balance(problem, state.T, state.V, state.b, state.tau, self.margin, state.room)
+        self._take(state, sums)
 
     def _multiply(self, problem: Any, state: _State) -> None:
         state.T = np.ascontiguousarray(problem.margins(state.w).T)
         state.accesses += problem.size
 
     def _expand(self, problem: Any, state: _State) -> None:
-        sums = expand_rows(problem.loss, problem.codes, problem.s, state.T, state.T, 0.0, state.b, 0.0, 1.0, *state.spare, state.room)
-        (state.T, state.V), state.spare = state.spare, [state.T, state.V]
-        state.value = sums[0]
+        self._take(state, self._sums(problem, state, state.T, 0.0, state.b, [state.spare[0], state.V]))
         if problem.fit_intercept:
             self._balance(problem, state)
 
     def _judge(self, problem: Any, state: _State) -> None:
-        """The slopes as the dual point, and their products with all columns."""
+        """The slopes as the dual point, their products with all columns, and an estimate of the gap."""
         state.A, weighted = np.empty((problem.n, problem.k)), np.empty((problem.n, problem.k))
         slopes_of(problem.loss, problem.codes, problem.s, state.V, state.A, weighted)
         state.slope = weighted.sum(axis=0)
         state.G = gradient_of(problem.matrix, weighted)
         state.accesses += problem.size
+        state.gap = self._estimate(problem, state)
 
+    def _estimate(self, problem: Any, state: _State) -> float:
+        """A bound of the relative gap from what is at hand: l* is convex and 0 at 0, so D(t A) >= t (loss - <A, z>) - g*(-t G).
 
-def _with_intercepts(pairs: Pairs, k: int) -> Any:
-    raise NotImplementedError
+        The loss minus <A, z> is the sum of -l*(A), for slopes A; sum_i s_i <A_i, z_i> = <G, W> + slope.b.
+        """
+        penalty = problem.penalty
+        primal = state.value + penalty.value(state.w.ravel())
+        own = state.value - float(np.vdot(state.G, state.w)) - float(state.slope @ state.b)
+        top, l1, l2 = float(np.abs(state.G).max()), penalty.threshold, penalty.strong_convexity
+        share = min(1.0, l1 / top) if top > 0.0 else 1.0
+        dual = share * own
+        if l2 > 0.0:
+            excess = np.abs(state.G) - l1
+            excess = excess[excess > 0.0]
+            dual = max(dual, own - 0.5 / l2 * float(excess @ excess))
+        return (primal - dual) / problem.scale
