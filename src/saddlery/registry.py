@@ -108,6 +108,7 @@ SOLVERS = Registry(
     "saddlery.solvers",
     {
         "multiclass_newton": "saddlery.solvers.multiclass_newton:MulticlassNewton",
+        "multiclass_smoothed": "saddlery.solvers.multiclass_smoothed:MulticlassSmoothed",
         "prox_newton": "saddlery.solvers.prox_newton:ProxNewton",
         "active_sdca": "saddlery.solvers.active_sdca:ActiveSDCA",
         "augmented_newton": "saddlery.solvers.augmented_newton:AugmentedNewton",

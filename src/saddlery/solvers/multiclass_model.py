@@ -82,7 +82,7 @@ def pair_gram(penalty: Any, columns: np.ndarray, place: np.ndarray, pairs: Pairs
     wholes, halves = (V * roots).astype(dtype), (np.sqrt(V) * roots).astype(dtype)
     syrk = scipy.linalg.blas.ssyrk if dtype == np.float32 else scipy.linalg.blas.dsyrk
     cls = np.concatenate([pairs.cls, np.arange(k)])[:size]
-    step = min(n, max(128, CHUNK // max(size, 1)))
+    step = max(1, min(n, max(128, CHUNK // max(size, 1))))
     total = np.zeros((size, size), dtype=dtype, order="F")
     ranges = [(l, int(a), int(z)) for l, (a, z) in enumerate(zip(pairs.starts[:-1], pairs.starts[1:], strict=True)) if z > a]
     blocks = [np.zeros((z - a, z - a), dtype=dtype, order="F") for _, a, z in ranges]

@@ -79,6 +79,7 @@ class _State(State):
         self.A: Any = None
         self.G: Any = None
         self.slope = np.zeros(k)  # sum_i s_i A_i
+        self.against = 0.0  # sum_i s_i (1 - V_iy)
         self.strengths: list[float] = [1.0]
         self.gap, self.violation, self.idle = np.inf, np.inf, 0
         self.place = np.full(problem.d, -1, dtype=np.int64)  # of a feature in the copied columns
@@ -115,6 +116,7 @@ class MulticlassNewton(Solver):
 
     margin: ClassVar[float] = 0.0  # that the loss asks of the classes; 1 for the hinge
     precision: ClassVar[type] = np.float32  # of the columns that models are made of
+    samples_models: ClassVar[bool] = True
     name = "multiclass_newton"
     paper = "newGLMNET's line of work with the exact softmax curvature; see docs/solvers.md"
     needs = Needs(kind="multiclass", penalty=("coordinate_prox", "coordinate_distance", "coordinate_conjugate"), smooth=True)
@@ -284,7 +286,7 @@ class MulticlassNewton(Solver):
             place = np.concatenate([place, np.full(free, len(columns) - 1)])
         V, s = state.V, problem.s
         rows = int(state.rows_per_pair * len(place))
-        state.sampled = self.sample and 2 * rows < n
+        state.sampled = self.sample and self.samples_models and 2 * rows < n
         state.accesses += (rows if state.sampled else n) * columns.shape[0]
         if not state.sampled:
             chosen = self._active_rows(state)

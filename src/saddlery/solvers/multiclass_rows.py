@@ -85,7 +85,7 @@ def expand_rows(loss, codes, s, T, along, size, b, margin, tau, new, V, room):
         for l in range(k):
             exponentials(loss, room[l, :count], top, inverse, V[l, low:high], total)
         for i in range(count):
-            own = room[codes[low + i], i]
+            own = room[codes[low + i], i]  # less the margin already
             value += s[low + i] * (tau * math.log(total[i]) + top[i] - own)
             limit += s[low + i] * (top[i] - own)
             total[i] = 1.0 / total[i]
