@@ -17,6 +17,7 @@ import scipy.linalg.blas
 import scipy.linalg.lapack
 
 from saddlery.parts import kernel
+from saddlery.solvers.corrective import minimise_on_faces
 from saddlery.solvers.prox_newton import gram_descent
 
 __all__ = ["BOX", "Pairs", "column_model", "exact_diagonal", "gram_model", "largest_entries", "pair_gram", "spread_columns"]
@@ -25,6 +26,9 @@ CHUNK = 1_000_000  # numbers in a block of weighted rows, which should stay in c
 BOX = 2.0  # how far a weight may move in one step of the column form, in units of 1 / max_i |x_ij|
 EPOCHS = 8  # of coordinate descent between two exact solves
 ROUNDS = 30  # of both
+PATIENCE = 5  # rounds after which faces are searched one by one
+MAX_FACES = 2000  # coordinates for which that is done
+FACES = 2  # most of them, for each coordinate
 TINY = 1e-12  # least curvature of a pair: one without any must still return to zero (skipping it stalls at a gap of 0.28)
 
 
@@ -116,8 +120,22 @@ def gram_model(penalty: Any, gram: np.ndarray, u: np.ndarray, q: np.ndarray, fre
     for done in range(ROUNDS):
         if gram_descent(penalty, gram, u, q, free, tol, EPOCHS) <= tol:
             return done + 1
-        face_step(penalty, gram, u, q, free)
+        if done + 1 == PATIENCE and len(u) <= MAX_FACES:
+            active_set(penalty, gram, u, q, free, tol)
+        else:
+            face_step(penalty, gram, u, q, free)
     return ROUNDS
+
+
+def active_set(penalty: Any, gram: np.ndarray, u: np.ndarray, q: np.ndarray, free: int, tol: float) -> None:
+    """Minimise the model from face to face, one weight at a time, for models that are nearly degenerate."""
+    size, l2 = len(u), penalty.strong_convexity
+    held = np.arange(size) < size - free
+    work = (np.empty(size), np.empty(size, dtype=np.int64), np.empty((size, size)), np.empty(size), np.empty(size))
+    matrix = gram + np.diag(l2 * held) if l2 > 0.0 else gram
+    slope = q + l2 * held * u
+    minimise_on_faces(penalty, matrix, u, slope, free, np.inf, penalty.threshold, True, tol, FACES * size, *work)
+    q[:] = slope - l2 * held * u
 
 
 def face_step(penalty: Any, gram: np.ndarray, u: np.ndarray, q: np.ndarray, free: int) -> None:

@@ -60,6 +60,7 @@ REUSE = 0.5  # fall of the violation in a step up to which the model is used aga
 ROUNDS = 6  # most Newton steps between two checks
 PROGRESS = 0.1  # fall of the estimated gap that is worth a check
 NOT_SPARSE = 0.1  # share of non-zeros in the columns of a working set from which on they are worked on as an array
+SMALL = 50_000_000  # products: a Gram matrix that takes fewer is formed of sparse data too
 MAX_GRAM = 4000  # pairs: beyond, no Gram matrix
 MOST_PRODUCTS = 30  # of conjugate gradients
 MOST_SWEEPS = 200  # of the column form in one Newton step
@@ -264,7 +265,8 @@ class MulticlassNewton(Solver):
         if not problem.matrix.is_sparse or pairs.m == 0:
             return True
         features = np.unique(pairs.feature)
-        return float(problem.matrix.col_counts[features].sum()) > NOT_SPARSE * len(features) * problem.n
+        numbers = len(features) * problem.n
+        return pairs.m * numbers <= SMALL or float(problem.matrix.col_counts[features].sum()) > NOT_SPARSE * numbers
 
     def _solve_gram(
         self, problem: Any, state: _State, penalty: Any, start: Any, slopes: Any, violation: float
