@@ -109,6 +109,7 @@ SOLVERS = Registry(
     {
         "multiclass_newton": "saddlery.solvers.multiclass_newton:MulticlassNewton",
         "multiclass_smoothed": "saddlery.solvers.multiclass_smoothed:MulticlassSmoothed",
+        "multiclass_sdca": "saddlery.solvers.multiclass_sdca:MulticlassSDCA",
         "prox_newton": "saddlery.solvers.prox_newton:ProxNewton",
         "active_sdca": "saddlery.solvers.active_sdca:ActiveSDCA",
         "augmented_newton": "saddlery.solvers.augmented_newton:AugmentedNewton",

@@ -75,13 +75,15 @@ def exact_diagonal(penalty, columns, place, cls, V, s, out):
         out[p] = total
 
 
-def pair_gram(penalty: Any, columns: np.ndarray, place: np.ndarray, pairs: Pairs, V: np.ndarray, s: np.ndarray) -> np.ndarray:
-    """H for tau = 1 from the rows given, in the precision of `columns`: -(B B') and a block for each class, B_p = x_j V_l sqrt(s).
+def pair_gram(
+    penalty: Any, columns: np.ndarray, place: np.ndarray, pairs: Pairs, V: np.ndarray, s: np.ndarray, dtype: Any = np.float32
+) -> np.ndarray:
+    """H for tau = 1 from the rows given, computed in `dtype`: -(B B') and a block for each class, B_p = x_j V_l sqrt(s).
 
     If `place` is longer than the pairs are many, its last k places are those of the intercepts.
     """
     m, n, k = pairs.m, columns.shape[1], len(V)
-    size, dtype = len(place), columns.dtype
+    size = len(place)
     roots = np.sqrt(s)
     wholes, halves = (V * roots).astype(dtype), (np.sqrt(V) * roots).astype(dtype)
     syrk = scipy.linalg.blas.ssyrk if dtype == np.float32 else scipy.linalg.blas.dsyrk
@@ -101,7 +103,7 @@ def pair_gram(penalty: Any, columns: np.ndarray, place: np.ndarray, pairs: Pairs
     for (_, a, z), block in zip(ranges, blocks, strict=True):
         total[a:z, a:z] += block
     if size > m:
-        mass = (V * s).astype(dtype)
+        mass = (V * s).astype(columns.dtype)
         total[np.arange(m), m + pairs.cls] += (columns @ mass.T)[place[:m], pairs.cls]
         total[np.arange(m, size), np.arange(m, size)] += mass.sum(axis=1)
     gram = np.triu(total).astype(np.float64)

@@ -57,8 +57,10 @@ EARLY = 0.05  # estimated relative gap above which models need not be solved wit
 ROWS_PER_PAIR = 4.0  # rows of a sample that a model is made of
 ROWS_LATER = 12.0  # the same, after a start from a part of the rows
 REUSE = 0.5  # fall of the violation in a step up to which the model is used again
+SINGLE = 1e-3  # estimated relative gap above which single precision is enough for every model
 ROUNDS = 6  # most Newton steps between two checks
 PROGRESS = 0.1  # fall of the estimated gap that is worth a check
+LEAST_DAMPING = 1e-6
 NOT_SPARSE = 0.1  # share of non-zeros in the columns of a working set from which on they are worked on as an array
 SMALL = 50_000_000  # products: a Gram matrix that takes fewer is formed of sparse data too
 MAX_GRAM = 4000  # pairs: beyond, no Gram matrix
@@ -90,6 +92,7 @@ class _State(State):
         self.pairs: Any = None
         self.sampled = self.from_sample = False
         self.rows_per_pair = ROWS_PER_PAIR
+        self.damping = 0.0  # added to the diagonal of models, in units of its mean, where they reached too far
         self.newton_steps = self.sweeps = self.halvings = self.models = 0
 
     @property
@@ -277,7 +280,10 @@ class MulticlassNewton(Solver):
             state.models += 1
         u, q = np.concatenate([start, np.zeros(free)]), np.concatenate([slopes, state.slope[:free]])
         care = 0.1 if state.gap > EARLY else 0.01
-        state.sweeps += 8 * gram_model(penalty, state.gram, u, q, free, care * violation)
+        gram = state.gram
+        if state.damping > 0.0:
+            gram = gram + np.diag(np.full(len(gram), state.damping * gram.trace() / len(gram)))
+        state.sweeps += 8 * gram_model(penalty, gram, u, q, free, care * violation)
         return u[: len(start)] - start, u[len(start) :] if free else np.zeros(problem.k)
 
     def _gram(self, problem: Any, state: _State, penalty: Any, free: int) -> np.ndarray:
@@ -294,7 +300,8 @@ class MulticlassNewton(Solver):
             chosen = self._active_rows(state)
             if chosen is not None:
                 columns, V, s = columns[:, chosen], np.ascontiguousarray(V[:, chosen]), s[chosen]
-            return pair_gram(penalty, columns, place, pairs, V, s) / state.tau
+            dtype = np.float32 if state.gap > SINGLE else self.precision
+            return pair_gram(penalty, columns, place, pairs, V, s, dtype) / state.tau
         chosen = np.sort(state.rng.choice(n, rows, replace=False))
         part = np.ascontiguousarray(V[:, chosen])
         gram = pair_gram(penalty, columns[:, chosen], place, pairs, part, s[chosen] * (n / rows)) / state.tau
@@ -405,9 +412,14 @@ class MulticlassNewton(Solver):
                 (state.T, state.V), state.spare = state.spare, [state.T, state.V]
                 state.b = b
                 self._take(state, sums)
+                if size < 0.25:  # the model reached too far
+                    state.damping = max(10.0 * state.damping, LEAST_DAMPING)
+                elif size == 1.0:
+                    state.damping = 0.1 * state.damping if state.damping > LEAST_DAMPING else 0.0
                 return True
             size *= 0.5
             state.halvings += 1
+        state.damping = max(100.0 * state.damping, LEAST_DAMPING)
         return False
 
     # -- the loss at the present point

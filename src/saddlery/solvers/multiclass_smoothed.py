@@ -18,15 +18,20 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from saddlery.point import Point
 from saddlery.solvers.base import Needs
 from saddlery.solvers.multiclass_newton import MulticlassNewton, _State
 from saddlery.solvers.multiclass_rows import gradient_of
+from saddlery.solvers.multiclass_sdca import MulticlassSDCA
 
 __all__ = ["MulticlassSmoothed"]
 
 COOLING = 0.3  # factor of tau
 MOSTLY = 1.5  # the gap in units of the smoothing below which tau falls
 COLDEST = 1e-12
+GOOD_START = 0.01  # relative gap to which dual ascent is run first, where it can be
+EPOCHS = 10  # of it between two looks at the gap
+MOST_BLOCKS = 20
 FLAT = 1e-9  # V (1 - V) of rows that have no curvature
 
 
@@ -54,6 +59,28 @@ class MulticlassSmoothed(MulticlassNewton):
         loss=("conjugate_is_linear",),
         penalty=("coordinate_prox", "coordinate_distance", "coordinate_conjugate"),
     )
+
+    def init(self, problem: Any, start: Point | None, rng: np.random.Generator) -> _State:
+        if start is not None or problem.fit_intercept or problem.penalty.strong_convexity == 0.0:
+            return super().init(problem, start, rng)
+        # Epochs of dual ascent come to a per cent or so faster than tau can fall (letter with l2: 1.4 -> 0.7 s).
+        ascent = MulticlassSDCA(newton=False)
+        rows = ascent.init(problem, None, rng)
+        point, gap = problem.first_point(), problem.scale
+        for _ in range(MOST_BLOCKS):
+            for _ in range(EPOCHS):
+                ascent.step(problem, rows)
+            before, point = gap, ascent.point(problem, rows)
+            primal, dual = problem.evaluate(point)
+            gap = rows.relative_gap = (primal - dual.value) / problem.scale
+            if gap <= GOOD_START or gap > 0.7 * before:
+                break
+        state = super().init(problem, point, rng)
+        state.accesses += rows.accesses
+        while state.tau > COLDEST and self._smoothing(state) > gap * problem.scale:
+            state.tau *= 0.5
+            self._started(problem, state)
+        return state
 
     def _round(self, problem: Any, state: _State) -> bool:
         if len(state.strengths) == 1 and state.gap * problem.scale <= MOSTLY * self._smoothing(state) and state.tau > COLDEST:
