@@ -207,6 +207,29 @@ def plain_primal():
     return primal
 
 
+@pytest.fixture(scope="session")
+def joint_optimum():
+    """joint_optimum(problem): optimal value, W, b and dual point of a problem of all classes at once, from CVXPY."""
+
+    @functools.cache
+    def solve(problem):
+        import cvxpy as cp
+
+        n, d, k = problem.n, problem.d, problem.k
+        W, S, Y = cp.Variable((d, k)), cp.Variable((n, k)), np.eye(k)[problem.codes]
+        b = cp.Variable((1, k)) if problem.fit_intercept else np.zeros((1, k))
+        values = problem.matrix.values.toarray() if problem.matrix.is_sparse else problem.matrix.values
+        margins = S == values @ W + np.ones((n, 1)) @ b
+        top = cp.log_sum_exp(S, axis=1) if np.isfinite(problem.loss.smoothness) else cp.max(S + 1 - Y, axis=1)
+        value, constraints = penalty_and_constraints(problem.penalty, cp.vec(W, order="C"))
+        objective = problem.s @ (top - cp.sum(cp.multiply(S, Y), axis=1)) + value
+        best = solve_conic(cp.Problem(cp.Minimize(objective), [margins, *constraints]))
+        A = np.divide(-margins.dual_value, problem.s[:, None], out=np.zeros((n, k)), where=problem.s[:, None] > 0.0)
+        return best, W.value, np.ravel(b.value if problem.fit_intercept else b), A
+
+    return solve
+
+
 # --------------------------------------------------------------------------- problems
 
 MATRICES = {"dense": np.ascontiguousarray, "fortran": np.asfortranarray, "csr": sp.csr_array, "csc": sp.csc_array}
@@ -247,6 +270,30 @@ def make_problem():
 
     def make(loss, penalty, matrix="dense", intercept=False, weights=False, ratio=0.1, n=40, d=12, seed=0, dtype="float64"):
         return _make_problem(loss, penalty, matrix, intercept, weights, ratio, n, d, seed, dtype)
+
+    return make
+
+
+@functools.lru_cache(maxsize=None, typed=True)
+def _make_joint(loss, penalty, matrix, intercept, weights, ratio, n, d, k, seed):
+    X, _, s = _data(n, d, seed)
+    rng = np.random.default_rng(seed + 1)
+    y = np.argmax(X @ rng.standard_normal((d, k)) + 0.5 * rng.gumbel(size=(n, k)), axis=1)
+    y[:k] = np.arange(k)
+    s = np.where(np.arange(n) < k, 1.5, s)
+    problem = sd.MulticlassProblem(MATRICES[matrix](X), y, loss, penalty, s if weights else None, intercept)
+    if getattr(penalty, "bounded", False):
+        return problem
+    top = problem.alpha_max()
+    return problem.with_penalty(penalty.scaled((ratio * top if np.isfinite(top) else ratio / 4) / penalty.alpha))
+
+
+@pytest.fixture(scope="session")
+def make_joint():
+    """make_joint(loss, penalty, ...): a small random problem of all classes at once, the same object for the same arguments."""
+
+    def make(loss, penalty, matrix="dense", intercept=False, weights=False, ratio=0.1, n=30, d=8, k=4, seed=0):
+        return _make_joint(loss, penalty, matrix, intercept, weights, ratio, n, d, k, seed)
 
     return make
 

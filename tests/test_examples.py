@@ -52,9 +52,10 @@ def test_readme_shows_what_it_prints(tmp_path):
         assert math.isclose(float(printed), float(written), rel_tol=1e-3, abs_tol=1e-5)
 
 
-def test_code_of_the_page_on_constraints_runs(tmp_path):
-    """All its blocks in order, in one process, without warnings."""
-    text = (ROOT / "docs" / "constraints.md").read_text(encoding="utf-8")
+@pytest.mark.parametrize("page", ["constraints", "multiclass"])
+def test_code_of_pages_runs(page, tmp_path):
+    """All blocks in order, in one process, without warnings."""
+    text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
     code = "\n".join(re.findall(r"```python\n(.*?)```", text, re.DOTALL))
     script = tmp_path / "page.py"  # a file, so that the compiler finds the source
     script.write_text(code, encoding="utf-8")

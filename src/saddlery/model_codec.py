@@ -15,11 +15,11 @@ import numpy as np
 
 from saddlery.certificate import Certificate
 from saddlery.errors import InputError
-from saddlery.registry import LOSSES, PENALTIES, SOLVERS, Registry
+from saddlery.registry import LOSSES, PENALTIES, ROW_LOSSES, SOLVERS, Registry
 
 __all__ = ["Decoder", "Encoder", "part_fields"]
 
-PARTS = {"loss": LOSSES, "penalty": PENALTIES}
+PARTS = {"loss": LOSSES, "row_loss": ROW_LOSSES, "penalty": PENALTIES}
 WHOLE = ("epoch", "nonzeros")  # fields of a record that are whole numbers
 
 
@@ -39,6 +39,10 @@ class Encoder:
             return {"scalar": self.encode(np.asarray(value), name)}
         if isinstance(value, np.ndarray):
             return self._array(value, name)
+        if hasattr(value, "tocsr"):
+            csr = value.tocsr()
+            pieces = {field: self._array(getattr(csr, field), f"{name}.{field}") for field in ("data", "indices", "indptr")}
+            return {"sparse": {"shape": list(csr.shape), **pieces}}
         if isinstance(value, Certificate):
             return {"certificate": self._fields(dataclasses.asdict(value), name)}
         if isinstance(value, Status):
@@ -112,6 +116,14 @@ class Decoder:
     def _read_array(self, name: str) -> np.ndarray:
         return self.arrays[name]
 
+    def _read_sparse(self, content: Any) -> Any:
+        from scipy.sparse import csr_array
+
+        pieces = tuple(self.decode(content[field]) for field in ("data", "indices", "indptr"))
+        out = csr_array(pieces, shape=tuple(content["shape"]))
+        out.check_format(full_check=True)
+        return out
+
     def _read_scalar(self, content: Any) -> Any:
         return self.decode(content)[()]
 
@@ -155,6 +167,9 @@ class Decoder:
 
     def _read_loss(self, content: dict[str, Any]) -> Any:
         return self._build(LOSSES, content)
+
+    def _read_row_loss(self, content: dict[str, Any]) -> Any:
+        return self._build(ROW_LOSSES, content)
 
     def _read_penalty(self, content: dict[str, Any]) -> Any:
         return self._build(PENALTIES, content)

@@ -22,7 +22,7 @@ import saddlery
 from saddlery.errors import InputError
 from saddlery.files import write_atomically
 from saddlery.model_codec import Decoder, Encoder
-from saddlery.registry import LOSSES, PENALTIES
+from saddlery.registry import LOSSES, PENALTIES, ROW_LOSSES
 
 __all__ = ["ModelFile", "load", "read_model", "restore", "save"]
 
@@ -51,7 +51,8 @@ class ModelFile(NamedTuple):
         decoder, content = Decoder(self.arrays), self.content["objective"]
         try:
             parts = {kind: {name: decoder.decode(node) for name, node in content[kind].items()} for kind in ("loss", "penalty")}
-            return {**parts, "fit_intercept": content["fit_intercept"]}
+            joint = content.get("classes", "single") == "joint"
+            return {**parts, "fit_intercept": content["fit_intercept"], **({"classes": "joint"} if joint else {})}
         except (KeyError, AttributeError, InputError) as error:
             raise InputError(
                 f"{self.path} holds no objective that can be read ({error}): it was not written by saddlery"
@@ -134,8 +135,10 @@ def _parameters(estimator: Any, encoder: Encoder) -> dict[str, Any]:
 
 def _objective(estimator: Any, encoder: Encoder) -> dict[str, Any]:
     """The objective that the certificate is about; :meth:`ModelFile.objective` reads it."""
+    joint = hasattr(estimator.loss_, "row_value")
     return {
-        "loss": encoder.part(LOSSES, estimator.loss_, "objective.loss"),
+        "classes": "joint" if joint else "single",
+        "loss": encoder.part(ROW_LOSSES if joint else LOSSES, estimator.loss_, "objective.loss"),
         "penalty": encoder.part(PENALTIES, estimator.penalty_, "objective.penalty"),
         "fit_intercept": bool(estimator.fit_intercept),
     }

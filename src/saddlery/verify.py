@@ -21,7 +21,7 @@ import numpy as np
 
 from saddlery.errors import InputError, unknown_name
 
-__all__ = ["verify"]
+__all__ = ["verify", "verify_joint"]
 
 EPS = float(np.finfo(float).eps)
 SLACK = 1.0 + 1e-11  # by which a point may leave a set: sums in another order must not make it infeasible
@@ -321,3 +321,130 @@ def _best_constant(loss: _Loss, y: np.ndarray, s: np.ndarray) -> float:
             high = b
         else:
             low = b
+
+
+# --------------------------------------------------------------------------- all classes at once
+
+
+def _softmax_terms(S: np.ndarray, codes: np.ndarray) -> np.ndarray:
+    top = S.max(axis=1, keepdims=True)
+    return top[:, 0] + np.log(np.exp(S - top).sum(axis=1)) - S[np.arange(len(S)), codes]
+
+
+def _hinge_terms(S: np.ndarray, codes: np.ndarray) -> np.ndarray:
+    rows, raised = np.arange(len(S)), S + 1.0
+    raised[rows, codes] -= 1.0
+    return raised.max(axis=1) - S[rows, codes]
+
+
+def _row_entropies(V: np.ndarray, codes: np.ndarray) -> np.ndarray:
+    return (V * np.log(np.where(V > 0.0, V, 1.0))).sum(axis=1)
+
+
+JOINT = {  # the loss of rows, and its conjugate at V - Y
+    "logistic": (_softmax_terms, _row_entropies),
+    "hinge": (_hinge_terms, lambda V, codes: V[np.arange(len(V)), codes] - 1.0),
+}
+
+
+def verify_joint(objective: dict[str, Any], X: Any, codes: Any, s: Any, W: Any, b: Any, dual: Any) -> dict[str, float]:
+    """Recompute the certificate of ``min sum_i s_i l(x_i W + b; y_i) + g(W)`` over all classes at once.
+
+    The dual point ``A = V - Y`` is made feasible first: negative entries of V are cut and its rows divided by their sums; with
+    intercepts, the rows are mixed with one distribution until ``sum_i s_i A_i = 0``; then it is scaled as in :func:`verify`.
+
+    Parameters
+    ----------
+    objective : dict
+        As for :func:`verify`; the loss is ``"logistic"`` (softmax) or ``"hinge"`` (Crammer and Singer).
+    X, s
+        As for :func:`verify`.
+    codes : array of int of shape (n,)
+        The class of each row, from 0.
+    W, b, dual : arrays of shape (d, k), (k,) and (n, k)
+        The primal and the dual point; W may be sparse.
+
+    Returns
+    -------
+    dict
+        As from :func:`verify`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> objective = {"loss": {"name": "hinge"}, "penalty": {"name": "l1", "alpha": 1.0}, "fit_intercept": False}
+    >>> verify_joint(objective, np.eye(2), [0, 1], None, np.zeros((2, 2)), np.zeros(2), [[-1.0, 1.0], [1.0, -1.0]])["gap"]
+    0.0
+    """
+    codes, b, A = np.asarray(codes), np.asarray(b, dtype=np.float64), np.asarray(dual, dtype=np.float64)
+    n, k = X.shape[0], W.shape[1]
+    s = np.full(n, 1.0 / n) if s is None else np.asarray(s, dtype=np.float64) / np.sum(s, dtype=np.float64)
+    name = objective.get("loss", {}).get("name", "")
+    if name not in JOINT:
+        raise unknown_name("row loss", name, JOINT)
+    terms, conjugates = JOINT[name]
+    penalty, intercept = _penalty(**objective["penalty"]), bool(objective["fit_intercept"])
+    entries = W.data if hasattr(W, "tocsr") else np.asarray(W, dtype=np.float64).ravel()
+    _check_joint(X, k, codes, s, W, entries, b, A, intercept)
+
+    S = X @ W
+    S = (S.toarray() if hasattr(S, "toarray") else np.asarray(S)) + b
+    primal = _sum(s * terms(S, codes)) + penalty.value(entries)
+    scale = _best_joint_constant(name, np.bincount(codes, s, k)) if intercept else _sum(s * terms(np.zeros((n, k)), codes))
+
+    Y = np.zeros((n, k))
+    Y[np.arange(n), codes] = 1.0
+    V = np.maximum(A + Y, 0.0)
+    V /= V.sum(axis=1, keepdims=True)
+    if intercept:
+        V = _mixed_rows(V, s, np.bincount(codes, s, k), s @ (V - Y))
+    U = -(X.T @ (s[:, None] * (V - Y)))
+    u = np.asarray(U, dtype=np.float64).ravel()
+    top = _top(u)
+    if top > penalty.threshold:
+        V, u = Y + (V - Y) * (penalty.threshold / top), u * (penalty.threshold / top)
+    values = conjugates(V, codes)
+    penalty_conjugate = penalty.conjugate(u)
+    value = -_sum(s * values) - penalty_conjugate
+
+    gap, size = primal - value, abs(primal) + _sum(s * np.abs(values)) + abs(penalty_conjugate)
+    if -32 * EPS * size <= gap < 0.0:  # rounding of the sums, and no more than that
+        gap = 0.0
+    repair = float(np.max(np.abs(V - Y - A)[s > 0.0], initial=0.0))
+    relative = gap / scale if scale > 0.0 else gap
+    return {"primal": primal, "dual": value, "gap": gap, "relative_gap": relative, "scale": scale, "repair": repair}
+
+
+def _mixed_rows(V: np.ndarray, s: np.ndarray, shares: np.ndarray, excess: np.ndarray) -> np.ndarray:
+    """(1 - t) V + t 1 q' with the least t for which the classes have their shares: t q = t shares - (1 - t) excess >= 0."""
+    present = shares > 0.0
+    rho = float(np.max(excess[present] / shares[present]))
+    if rho <= 4 * EPS:
+        return V
+    t = rho / (1.0 + rho)
+    return (1.0 - t) * V + np.maximum(t * shares - (1.0 - t) * excess, 0.0)
+
+
+def _best_joint_constant(name: str, shares: np.ndarray) -> float:
+    """The objective of the best constant: the entropy of the classes; for the hinge 1, or 2 for all but a class of over half."""
+    if name == "hinge":
+        return float(min(1.0, 2.0 * (1.0 - shares.max())))
+    present = shares[shares > 0.0]
+    return -_sum(present * np.log(present))
+
+
+def _check_joint(X: Any, k: int, codes: Any, s: Any, W: Any, entries: Any, b: Any, A: Any, intercept: bool) -> None:
+    n, d = X.shape
+    shapes = (("codes", codes, (n,)), ("s", s, (n,)), ("W", W, (d, k)), ("b", b, (k,)), ("dual", A, (n, k)))
+    for name, array, shape in shapes:
+        if array.shape != shape:
+            raise InputError(f"{name} has shape {array.shape}, but {n} rows, {d} features and {k} classes need {shape}")
+    for name, numbers in (("s", s), ("W", entries), ("b", b), ("dual", A)):
+        if not np.isfinite(numbers).all():
+            raise InputError(f"{name} holds NaN or infinity: no certificate can be computed from it")
+    if b.any() and not intercept:
+        raise InputError("there are intercepts, which do not fit the objective")
+    if (s < 0.0).any():
+        raise InputError("s holds negative weights: weights must be 0 or more")
+    if codes.dtype.kind not in "iu" or codes.min() < 0 or codes.max() >= k:
+        raise InputError(f"codes must be whole numbers from 0 to {k - 1}")

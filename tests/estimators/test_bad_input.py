@@ -85,9 +85,9 @@ def test_parameters(make):
     assert "must be 0 or more" in refusal(lambda: make(max_seconds=-1).fit(X, Y))
 
 
-def test_joint_is_for_later():
-    with pytest.raises(sd.UnsupportedError, match="'joint' is not available in this version: use multiclass='ovr'"):
-        sd.LinearClassifier(multiclass="joint").fit(X, Y)
+def test_schemes_of_classes():
+    with pytest.raises(sd.UnsupportedError, match="to GridSearchCV"):
+        sd.LinearClassifierCV(multiclass="joint").fit(X, Y)
     assert "did you mean 'ovr'?" in refusal(lambda: sd.LinearClassifier(multiclass="over").fit(X, Y))
 
 

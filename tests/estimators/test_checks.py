@@ -7,6 +7,8 @@ import saddlery as sd
 ESTIMATORS = [
     sd.LinearClassifier(),
     sd.LinearClassifier(loss="squared_hinge", penalty="elasticnet"),
+    sd.LinearClassifier(multiclass="joint"),
+    sd.LinearClassifier(multiclass="joint", loss="hinge", penalty="elasticnet"),
     sd.LinearRegressor(),
     sd.LinearClassifierCV(n_alphas=5, cv=3),
     sd.LinearRegressorCV(n_alphas=5, cv=3),

@@ -19,7 +19,7 @@ from saddlery.registry import SOLVERS
 from saddlery.solvers.base import Needs, Record, Solver, State, Trace
 
 
-@pytest.fixture(params=[name for name in SOLVERS.names() if SOLVERS.get(name).needs.kind == "linear"])
+@pytest.fixture(params=[name for name in SOLVERS.names() if "linear" in SOLVERS.get(name).needs.kinds])
 def run(request, make_problem):
     """run(**options): every solver of linear problems on one that most of them accept; some need pure l2, others a constraint."""
     kinds = (ElasticNet(0.7), L2(0.7), sd.penalties.L1Ball(1.5))

@@ -11,7 +11,7 @@ from saddlery.errors import InputError, UnsupportedError
 from saddlery.losses import loss
 from saddlery.parts import _KERNELS
 from saddlery.penalties import L1, L2, ElasticNet
-from saddlery.registry import LOSSES, PENALTIES, SOLVERS
+from saddlery.registry import LOSSES, PENALTIES, ROW_LOSSES, SOLVERS
 from saddlery.solvers.auto import _rules, choose
 
 X = np.random.default_rng(0).standard_normal((6, 8))
@@ -111,9 +111,13 @@ def test_needs_are_declared():
         assert solver.name == name
         assert solver.paper
         assert solver.__doc__
-        assert solver.needs.loss
+        assert solver.needs.loss or solver.needs.row_loss
         assert solver.needs.penalty
-        assert all(hasattr(LOSSES.get(other), verb) for verb in solver.needs.loss for other in LOSSES.names())
+        if "linear" in solver.needs.kinds:
+            assert all(hasattr(LOSSES.get(other), verb) for verb in solver.needs.loss for other in LOSSES.names())
+        if "multiclass" in solver.needs.kinds:
+            verbs = solver.needs.row_loss or solver.needs.loss
+            assert all(hasattr(ROW_LOSSES.get(other), verb) for verb in verbs for other in ROW_LOSSES.names())
 
 
 @loss

@@ -59,17 +59,21 @@ def _recompute(file: Any, data: Any) -> list[dict[str, Any]]:
     import numpy as np
 
     from saddlery.cli.features import matching_columns
-    from saddlery.cli.targets import signed_targets
+    from saddlery.cli.targets import class_codes, signed_targets
     from saddlery.errors import InputError
-    from saddlery.verify import verify
+    from saddlery.verify import verify, verify_joint
 
-    coefs, intercepts = np.atleast_2d(file.attribute("coef_")), np.atleast_1d(file.attribute("intercept_"))
+    coefs, intercepts, objective = file.attribute("coef_"), np.atleast_1d(file.attribute("intercept_")), file.objective()
+    coefs = coefs if hasattr(coefs, "tocsr") else np.atleast_2d(coefs)
     classes, duals, stored = (file.attribute(name) for name in ("classes_", "dual_coef_", "certificates_"))
     X, labels, s = matching_columns(data, coefs.shape[1], file.attribute("feature_names_in_")), data.y, file.row_weights()
     if duals.shape[0] != X.shape[0]:
         raise InputError(f"the data have {X.shape[0]} rows, but the model was fitted on {duals.shape[0]}: give the training data")
     if s is not None:  # a row of weight 0 is no row, and may have any label
         X, labels, duals, s = X[s > 0.0], labels[s > 0.0], duals[s > 0.0], s[s > 0.0]
+    if objective.get("classes") == "joint":
+        again = verify_joint(objective, X, class_codes(labels, classes), s, coefs.T, intercepts, duals)
+        return [_compared("", stored[0], again)]
     if classes is not None:
         targets, names = signed_targets(labels, classes), [str(label) for label in classes]
     elif labels.dtype.kind in "iuf":
@@ -79,14 +83,19 @@ def _recompute(file: Any, data: Any) -> list[dict[str, Any]]:
     if not len(targets) == len(coefs) == len(intercepts) == len(stored) == duals.size / max(len(labels), 1):
         raise InputError(f"{file.path} holds arrays that do not fit each other: it was not written by saddlery")
     duals = duals.reshape(-1, len(targets)).T
-    results, objective = [], file.objective()
+    results = []
     for k, (y, w, b, a) in enumerate(zip(targets, coefs, intercepts, duals, strict=True)):
-        before = {field: getattr(stored[k], field) for field in FIELDS}
         again = verify(objective, X, y, s, w, float(b), a)
-        allowed = AGREEMENT * max(before["scale"], abs(before["primal"]))
-        agrees = all(abs(before[field] - again[field]) <= allowed for field in ("primal", "dual", "gap", "scale"))
-        results.append({"problem": names[k] if len(targets) > 1 else "", "stored": before, "recomputed": again, "agrees": agrees})
+        results.append(_compared(names[k] if len(targets) > 1 else "", stored[k], again))
     return results
+
+
+def _compared(name: str, stored: Any, again: dict[str, float]) -> dict[str, Any]:
+    """The certificate in the file beside the recomputed one."""
+    before = {field: getattr(stored, field) for field in FIELDS}
+    allowed = AGREEMENT * max(before["scale"], abs(before["primal"]))
+    agrees = all(abs(before[field] - again[field]) <= allowed for field in ("primal", "dual", "gap", "scale"))
+    return {"problem": name, "stored": before, "recomputed": again, "agrees": agrees}
 
 
 def _print_text(results: list[dict[str, Any]], tol: float, gaps: list[float]) -> None:

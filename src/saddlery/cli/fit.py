@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 import warnings
 from dataclasses import asdict
@@ -29,6 +30,12 @@ def add_parser(subparsers: Any) -> None:
         type=float,
         metavar="R",
         help="size of l1_ball, l2_ball, simplex or box; with l1, l2 or elasticnet a ball around them",
+    )
+    objective.add_argument(
+        "--multiclass",
+        choices=("ovr", "joint"),
+        default="ovr",
+        help="three or more classes: one against the rest, or all at once, where logistic is softmax (default: ovr)",
     )
     strength = objective.add_mutually_exclusive_group()
     strength.add_argument("--alpha", type=float, metavar="A", help="strength of the penalty (default: 1e-3)")
@@ -87,9 +94,12 @@ def _make_model(args: Any, data: Any) -> Any:
             raise InputError("--class-weight is for classification: leave it out, or say --task classification")
         if data.y.dtype.kind not in "iuf":
             raise InputError("the targets are text, but regression needs numbers: say --task classification")
+        if args.multiclass != "ovr":
+            raise InputError("--multiclass is for classification: leave it out, or say --task classification")
         model = LinearRegressor(**common)
     else:
-        model = LinearClassifier(**common, class_weight=options.class_weight_of(args.class_weight, data.y))
+        weight = options.class_weight_of(args.class_weight, data.y)
+        model = LinearClassifier(**common, multiclass=args.multiclass, class_weight=weight)
     _check_strength(args)
     if args.alpha_ratio is not None:
         model.alpha = _alpha_from_ratio(args.alpha_ratio, model, data)
@@ -148,9 +158,8 @@ def _sizes(model: Any) -> dict[str, Any]:
 
 
 def _print_text(args: Any, data: Any, model: Any, seconds: float) -> None:
-    import numpy as np
-
     from saddlery.cli.show import print_facts
+    from saddlery.matrix import count_nonzero
 
     n, d = data.X.shape
     worst = model.certificate_
@@ -166,16 +175,15 @@ def _print_text(args: Any, data: Any, model: Any, seconds: float) -> None:
             ("value", f"{worst.primal:.10g}{several}"),
             ("optimum", f"at least {worst.dual:.10g}"),
             ("relative gap", f"{worst.relative_gap:.3g} (asked for: {args.tol:g})"),
-            ("non-zeros", f"{np.count_nonzero(model.coef_)} of {model.coef_.size}"),
+            ("non-zeros", f"{count_nonzero(model.coef_)} of {math.prod(model.coef_.shape)}"),
             *[(what, place) for what, place in written if place is not None],
         ]
     )
 
 
 def _print_json(args: Any, data: Any, model: Any, seconds: float) -> None:
-    import numpy as np
-
     from saddlery.cli.show import print_json
+    from saddlery.matrix import count_nonzero
 
     n, d = data.X.shape
     print_json(
@@ -194,7 +202,7 @@ def _print_json(args: Any, data: Any, model: Any, seconds: float) -> None:
             "solver": model.solver_,
             "epochs": model.n_iter_,
             "seconds": seconds,
-            "nonzeros": int(np.count_nonzero(model.coef_)),
+            "nonzeros": count_nonzero(model.coef_),
             "trace": model.trace_.as_dict(),
             "model": args.output,
             "report": args.report,

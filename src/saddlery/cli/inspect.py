@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from saddlery.cli.exits import DONE
@@ -40,6 +41,7 @@ def _print_text(file: Any, top: int) -> None:
     import numpy as np
 
     from saddlery.cli.show import print_facts, print_table
+    from saddlery.matrix import count_nonzero
 
     content, known = file.content, {name: file.attribute(name) for name in file.content["attributes"]}
     objective = file.objective()
@@ -52,7 +54,7 @@ def _print_text(file: Any, top: int) -> None:
         ("solver", f"{known['solver_']}, {known['n_iter_']} epochs"),
         ("fitted on", f"{known['dual_coef_'].shape[0]} rows, {known['n_features_in_']} columns"),
         ("row weights", "equal" if content["row_weights"] is None else "stored"),
-        ("non-zeros", f"{np.count_nonzero(known['coef_'])} of {known['coef_'].size}"),
+        ("non-zeros", f"{count_nonzero(known['coef_'])} of {math.prod(known['coef_'].shape)}"),
         ("intercept", ", ".join(f"{b:.6g}" for b in np.atleast_1d(known["intercept_"]))),
     ]
     if "classes_" in known:
@@ -83,13 +85,15 @@ def _number(value: Any) -> str:
 def _largest(file: Any, top: int) -> list[dict[str, Any]]:
     """The largest coefficients with the names of their features, and of their classes if there are several."""
     import numpy as np
+    from scipy.sparse import coo_array
 
-    coefs, names, classes = np.atleast_2d(file.attribute("coef_")), file.attribute("feature_names_in_"), file.attribute("classes_")
-    order = np.argsort(-np.abs(coefs), axis=None, kind="stable")[: min(max(top, 0), np.count_nonzero(coefs))]
+    coefs, names, classes = (file.attribute(name) for name in ("coef_", "feature_names_in_", "classes_"))
+    entries = coefs.tocoo() if hasattr(coefs, "tocoo") else coo_array(np.atleast_2d(coefs))
+    order = np.argsort(-np.abs(entries.data), kind="stable")[: max(top, 0)]
     out = []
-    for k, j in zip(*np.unravel_index(order, coefs.shape), strict=True):
+    for k, j, value in zip(entries.row[order], entries.col[order], entries.data[order], strict=True):
         item = {"feature": f"x{j}" if names is None else str(names[j])}
-        if coefs.shape[0] > 1:
+        if entries.shape[0] > 1:
             item["class"] = str(classes[k])
-        out.append({**item, "coefficient": float(coefs[k, j])})
+        out.append({**item, "coefficient": float(value)})
     return out

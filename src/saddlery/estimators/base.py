@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
@@ -19,7 +20,6 @@ from sklearn.utils.validation import check_is_fitted
 from saddlery.estimators.callbacks import CallbackSupportMixin, FitTask
 from saddlery.estimators.card import CertificateCard
 from saddlery.estimators.inputs import Rows, check_matrix
-from saddlery.problems.linear import LinearProblem
 from saddlery.solvers.base import Solution, Status
 from saddlery.solvers.loop import solve
 
@@ -37,7 +37,7 @@ REMEDIES = {
 class LinearModel(CertificateCard, CallbackSupportMixin, BaseEstimator):
     """Base of all estimators that fit one linear problem for each output."""
 
-    coef_: np.ndarray
+    coef_: Any
     intercept_: Any
     fit_intercept: bool
     loss: Any
@@ -59,11 +59,10 @@ class LinearModel(CertificateCard, CallbackSupportMixin, BaseEstimator):
         """X coef' + intercept: one column for each output, or a vector."""
         check_is_fitted(self)
         matrix = check_matrix(self, X, reset=False)
-        return np.asarray(matrix.values @ self.coef_.T + self.intercept_, dtype=np.float64)
+        product = matrix.values @ self.coef_.T
+        return np.asarray((product.toarray() if sp.issparse(product) else product) + self.intercept_, dtype=np.float64)
 
-    def _solve_all(
-        self, problems: Sequence[LinearProblem], starts: Sequence[Any], labels: Sequence[str], task: FitTask
-    ) -> list[Solution]:
+    def _solve_all(self, problems: Sequence[Any], starts: Sequence[Any], labels: Sequence[str], task: FitTask) -> list[Solution]:
         """Solve one problem for each label, in threads; Ctrl-C stops all of them where they are."""
         stopped = threading.Event()
         seeds = [self.random_state] if len(problems) == 1 else draw_seeds(self.random_state, len(problems))
@@ -111,16 +110,16 @@ class LinearModel(CertificateCard, CallbackSupportMixin, BaseEstimator):
 
         return LiveTable(title, tol=self.tol)
 
-    def _set_weights(self, coefs: np.ndarray, intercepts: np.ndarray) -> None:
+    def _set_weights(self, coefs: Any, intercepts: np.ndarray) -> None:
         """Take the weights (outputs x features) and the intercepts of all outputs."""
         raise NotImplementedError
 
     def _fit_problems(
-        self, problems: Sequence[LinearProblem], starts: Sequence[Any], labels: Sequence[str], rows: Rows, task: FitTask
+        self, problems: Sequence[Any], starts: Sequence[Any], labels: Sequence[str], rows: Rows, task: FitTask
     ) -> None:
         """Solve the problems of all outputs and keep what came out; of several, the least certified one speaks for all."""
         solutions = self._solve_all(problems, starts, labels, task)
-        self._set_weights(np.stack([solution.w for solution in solutions]), np.array([solution.b for solution in solutions]))
+        self._set_weights(*_weights_of(solutions))
         self.loss_, self.penalty_ = problems[0].loss, problems[0].penalty
         gaps = [solution.certificate.relative_gap for solution in solutions]
         undone = [k for k, solution in enumerate(solutions) if solution.status is not Status.CONVERGED]
@@ -147,6 +146,14 @@ class LinearModel(CertificateCard, CallbackSupportMixin, BaseEstimator):
             ConvergenceWarning,
             stacklevel=5,
         )
+
+
+def _weights_of(solutions: Sequence[Solution]) -> tuple[Any, np.ndarray]:
+    """Weights (outputs x features) and intercepts: one solution for each output, or one for all, with a column for each."""
+    if len(solutions) == 1 and solutions[0].w.ndim == 2:
+        W = solutions[0].w
+        return W.T.tocsr() if sp.issparse(W) else np.ascontiguousarray(W.T), solutions[0].b
+    return np.stack([solution.w for solution in solutions]), np.array([solution.b for solution in solutions])
 
 
 def draw_seeds(random_state: Any, count: int) -> list[int]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import html
+import math
 from typing import Any
 
-import numpy as np
 from sklearn import get_config
 from sklearn.utils import estimator_html_repr
 
+from saddlery.matrix import count_nonzero
 from saddlery.solvers.base import Status
 
 __all__ = ["CertificateCard", "certificate_card"]
@@ -37,7 +38,7 @@ def certificate_card(estimator: Any) -> str:
         f"<b>{'certified' if done else 'not certified'} to tol={estimator.tol:g}</b>: {html.escape(str(estimator.status_))}",
         f"objective {certificate.primal:.8g}, optimum at least {certificate.dual:.8g}",
         f"gap {certificate.gap:.2e}, relative gap {certificate.relative_gap:.2e}" + (" (worst class)" if several else ""),
-        f"{np.count_nonzero(estimator.coef_)} of {np.size(estimator.coef_)} coefficients are not zero",
+        f"{count_nonzero(estimator.coef_)} of {math.prod(estimator.coef_.shape)} coefficients are not zero",
     ]
     return f'<div class="saddlery-card" style="{STYLE.format(colour="#2e7d32" if done else "#e65100")}">{"<br>".join(lines)}</div>'
 

@@ -1,4 +1,4 @@
-"""`LinearClassifier`: binary and one-vs-rest classification with a penalty or a constraint."""
+"""`LinearClassifier`: two classes, one class against the rest, or all classes at once, with a penalty or a constraint."""
 
 from __future__ import annotations
 
@@ -9,29 +9,28 @@ from scipy.special import expit
 from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 
-from saddlery.errors import InputError, UnsupportedError, unknown_name
+from saddlery.errors import InputError, unknown_name
 from saddlery.estimators.base import LinearModel
 from saddlery.estimators.callbacks import FitTask, with_callbacks
 from saddlery.estimators.inputs import Rows, check_labels, check_matrix, check_rows, check_targets, class_weights
-from saddlery.estimators.parameters import check_settings, make_loss, make_penalty
-from saddlery.losses import Logistic
+from saddlery.estimators.parameters import check_settings, make_loss, make_penalty, make_row_loss
+from saddlery.losses import Logistic, Softmax
 from saddlery.matrix import Matrix
 from saddlery.problems.linear import LinearProblem
+from saddlery.problems.multiclass import MulticlassProblem
 
 __all__ = ["BaseLinearClassifier", "LinearClassifier", "class_problems"]
 
 
 def _is_logistic(estimator: Any) -> bool:
-    if estimator.loss == "logistic" or isinstance(estimator.loss, Logistic):
+    if estimator.loss == "logistic" or isinstance(estimator.loss, Logistic | Softmax):
         return True
     raise AttributeError("probabilities need loss='logistic': other losses do not estimate them")
 
 
 def check_multiclass(multiclass: Any) -> None:
-    """Refuse schemes that this version does not have."""
-    if multiclass == "joint":
-        raise UnsupportedError("multiclass='joint' is not available in this version: use multiclass='ovr' (one against the rest)")
-    if multiclass != "ovr":
+    """Refuse schemes that are not known."""
+    if multiclass not in ("joint", "ovr"):
         raise unknown_name("multiclass scheme", multiclass, ["joint", "ovr"])
 
 
@@ -53,6 +52,8 @@ class BaseLinearClassifier(ClassifierMixin, LinearModel):
     def decision_function(self, X: Any) -> np.ndarray:
         """Margins: positive for the second class, or one column for each of several classes.
 
+        With ``multiclass="joint"`` two classes have a column each too: their difference is returned.
+
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_rows, n_features)
@@ -63,7 +64,9 @@ class BaseLinearClassifier(ClassifierMixin, LinearModel):
         array of shape (n_rows,) or (n_rows, n_classes)
         """
         margins = self._margins(X)
-        return margins[:, 0] if margins.shape[1] == 1 else margins
+        if self.classes_.size > 2:
+            return margins
+        return margins[:, 0] if margins.shape[1] == 1 else margins[:, 1] - margins[:, 0]
 
     def predict(self, X: Any) -> np.ndarray:
         """Predict labels.
@@ -84,7 +87,8 @@ class BaseLinearClassifier(ClassifierMixin, LinearModel):
     def predict_proba(self, X: Any) -> np.ndarray:
         """Predict probabilities of the classes; only for the logistic loss.
 
-        With several classes these are the probabilities of the one-vs-rest models, divided by their sum.
+        With several classes these are the probabilities of the one-vs-rest models, divided by their sum; with
+        ``multiclass="joint"`` the softmax of the margins.
 
         Parameters
         ----------
@@ -98,7 +102,7 @@ class BaseLinearClassifier(ClassifierMixin, LinearModel):
         margins = self.decision_function(X)
         if margins.ndim == 1:
             return np.column_stack([expit(-margins), expit(margins)])
-        logs = -np.logaddexp(0.0, -margins)  # in logarithms, so that rows whose probabilities all underflow still sum to one
+        logs = self._logs(margins)  # in logarithms, so that rows whose probabilities all underflow still sum to one
         shares = np.exp(logs - logs.max(axis=1, keepdims=True))
         return shares / shares.sum(axis=1, keepdims=True)
 
@@ -118,8 +122,12 @@ class BaseLinearClassifier(ClassifierMixin, LinearModel):
         margins = self.decision_function(X)
         if margins.ndim == 1:
             return -np.logaddexp(0.0, np.column_stack([margins, -margins]))
-        logs = -np.logaddexp(0.0, -margins)
+        logs = self._logs(margins)
         return logs - np.logaddexp.reduce(logs, axis=1, keepdims=True)
+
+    def _logs(self, margins: np.ndarray) -> np.ndarray:
+        """Logarithms of the probabilities of several classes, but for a constant of each row."""
+        return margins if hasattr(self.loss_, "row_value") else -np.logaddexp(0.0, -margins)
 
     def _check_data(
         self, X: Any, y: Any, sample_weight: Any, accept_sparse: Any = ("csr", "csc")
@@ -141,7 +149,7 @@ class BaseLinearClassifier(ClassifierMixin, LinearModel):
         """What the outputs are called."""
         return [str(label) for label in (self.classes_[1:] if self.classes_.size == 2 else self.classes_)]
 
-    def _set_weights(self, coefs: np.ndarray, intercepts: np.ndarray) -> None:
+    def _set_weights(self, coefs: Any, intercepts: np.ndarray) -> None:
         self.coef_, self.intercept_ = coefs, intercepts
 
 
@@ -162,7 +170,7 @@ class LinearClassifier(BaseLinearClassifier):
     or to both: ``penalty="l1"`` with a radius is the penalty inside the l1 ball, ``"l2"`` and ``"elasticnet"`` inside the l2 ball.
 
     scikit-learn's ``LogisticRegression(C=C)`` is ``alpha = 1 / (C * n_rows)``. Three or more classes are fitted one against the
-    rest, each with a certificate of its own.
+    rest, each with a certificate of its own; with ``multiclass="joint"`` all at once, with one certificate.
 
     Parameters
     ----------
@@ -177,8 +185,10 @@ class LinearClassifier(BaseLinearClassifier):
         Share of the l1 norm, for ``penalty="elasticnet"``.
     radius : float, optional
         Size of the constraint, positive; needed by those above, and a bound beside the penalty with the other names.
-    multiclass : {"ovr"}, default="ovr"
-        Three or more classes: each against the rest. (``"joint"`` is reserved.)
+    multiclass : {"ovr", "joint"}, default="ovr"
+        Three or more classes: each against the rest, or all in one problem. ``"joint"`` turns ``loss="logistic"`` into the softmax
+        loss and ``loss="hinge"`` into the one of Crammer and Singer; the penalty sums over the weights of all classes. Two classes
+        keep a row of weights each, so that l2 is half as strong as in the binary problem.
     fit_intercept : bool, default=True
         Whether to fit an intercept.
     solver : str or solver, default="auto"
@@ -204,12 +214,14 @@ class LinearClassifier(BaseLinearClassifier):
     Attributes
     ----------
     coef_ : array of shape (1, n_features) or (n_classes, n_features)
+        With ``multiclass="joint"`` a row for each class, of two classes too, and a sparse array if there are more than 20 million
+        weights and the penalty sets most of them to zero.
     intercept_ : array of shape (1,) or (n_classes,)
     classes_ : array of shape (n_classes,)
     dual_coef_ : array of shape (n_rows,) or (n_rows, n_classes)
         Dual points of the certificates: at the optimum the slopes of the loss at the margins. 0 for rows of weight 0.
     certificates_ : list of Certificate
-        One for two classes, else one for each class against the rest.
+        One for two classes or ``multiclass="joint"``, else one for each class against the rest.
     certificate_ : Certificate
         The one of the least certified class, so that ``certificate_.relative_gap`` bounds those of all classes.
     traces_, trace_ : list of Trace, Trace
@@ -288,25 +300,33 @@ class LinearClassifier(BaseLinearClassifier):
         LinearClassifier
             Itself.
         """
-        loss = make_loss(self.loss, "classification")
-        penalty = make_penalty(self.penalty, self.alpha, self.l1_ratio, self.radius)
         check_multiclass(self.multiclass)
+        joint = self.multiclass == "joint"
+        loss = make_row_loss(self.loss) if joint else make_loss(self.loss, "classification")
+        penalty = make_penalty(self.penalty, self.alpha, self.l1_ratio, self.radius)
         check_settings(self)
         before = getattr(self, "classes_", None)
         matrix, rows, codes = self._check_data(X, y, sample_weight)
-        labels = self._labels()
+        labels = [""] if joint else self._labels()
         task = FitTask(self, X, y, sample_weight, [f"class {label}" for label in labels] if len(labels) > 1 else ())
         same_classes = before is not None and np.array_equal(before, self.classes_)
         starts = self._starts(rows) if self.warm_start and same_classes else None
-        problems = class_problems(matrix, codes, loss, penalty, rows.weights, self.fit_intercept)
+        problems: list[Any]
+        if joint:
+            problems = [MulticlassProblem(matrix, codes, loss, penalty, rows.weights, self.fit_intercept)]
+        else:
+            problems = class_problems(matrix, codes, loss, penalty, rows.weights, self.fit_intercept)
         self._fit_problems(problems, starts or [None] * len(problems), labels, rows, task)
         task.end()
         return self
 
     def _starts(self, rows: Rows) -> list[Any] | None:
         """The weights of the last fit, and its dual points if there are as many rows; None if the features are others."""
-        if not hasattr(self, "coef_") or self.coef_.shape[1] != self.n_features_in_:
+        joint = self.multiclass == "joint"
+        if not hasattr(self, "coef_") or self.coef_.shape[1] != self.n_features_in_ or joint != hasattr(self.loss_, "row_value"):
             return None
+        if joint:
+            return [(self.coef_.T, self.intercept_, rows.take(self.dual_coef_) if len(self.dual_coef_) == rows.n else None)]
         duals = self.dual_coef_.reshape(-1, len(self.coef_)).T
         fits = duals.shape[1] == rows.n
         return [(w, b, rows.take(a) if fits else None) for w, b, a in zip(self.coef_, self.intercept_, duals, strict=True)]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import get_scorer
 
-from saddlery.errors import InputError
+from saddlery.errors import InputError, UnsupportedError
 from saddlery.estimators.base import LinearModel, draw_seeds
 from saddlery.estimators.callbacks import FitTask, with_callbacks
 from saddlery.estimators.classifier import BaseLinearClassifier, LinearClassifier, check_multiclass
@@ -226,6 +226,11 @@ class LinearClassifierCV(BaseLinearClassifier, _SearchCV):
             Itself.
         """
         check_multiclass(self.multiclass)
+        if self.multiclass == "joint":
+            raise UnsupportedError(
+                "LinearClassifierCV searches strengths for one class against the rest: for all classes at once give "
+                "LinearClassifier(multiclass='joint') to GridSearchCV"
+            )
         make_loss(self.loss, "classification")
         penalties = self._penalties()
         matrix, rows, codes = self._check_data(X, y, sample_weight, accept_sparse="csr")  # folds are cut from rows

@@ -79,7 +79,7 @@ class Rows(NamedTuple):
         """`values` of the rows that count, among all n; rows of weight 0 get 0."""
         if self.kept is None:
             return values
-        out = np.zeros(self.n)
+        out = np.zeros((self.n, *values.shape[1:]))
         out[self.kept] = values
         return out
 

@@ -117,9 +117,7 @@ def _one_sided(factors: np.ndarray, codes: np.ndarray, signs: np.ndarray) -> np.
 
 def _logistic_regression(estimator: Any, y: np.ndarray, s: np.ndarray) -> Iterator[Reading]:
     if len(estimator.classes_) > 2 or getattr(estimator, "multi_class", None) == "multinomial":
-        raise UnsupportedError(
-            "the multinomial objective is not available in this version: use OneVsRestClassifier and audit its estimators_"
-        )
+        raise UnsupportedError("the multinomial objective cannot be audited: use OneVsRestClassifier and audit its estimators_")
     chosen = hasattr(estimator, "C_")  # by cross-validation
     C = float(np.ravel(estimator.C_ if chosen else estimator.C)[0])
     penalty, ratio = estimator.penalty, estimator.l1_ratio_ if chosen else estimator.l1_ratio
@@ -140,7 +138,7 @@ def _logistic_regression(estimator: Any, y: np.ndarray, s: np.ndarray) -> Iterat
 
 def _linear_svc(estimator: Any, y: np.ndarray, s: np.ndarray) -> Iterator[Reading]:
     if estimator.multi_class == "crammer_singer" and len(estimator.classes_) > 2:
-        raise UnsupportedError("the Crammer-Singer objective is not available in this version: use LinearSVC(multi_class='ovr')")
+        raise UnsupportedError("the Crammer-Singer objective cannot be audited: use LinearSVC(multi_class='ovr')")
     scaling = float(estimator.intercept_scaling) if estimator.fit_intercept else None
     loss, double = (Hinge(), 1.0) if estimator.loss == "hinge" else (SquaredHinge(), 2.0)
     factors = _factors(estimator, y, s, weighted=True)
@@ -243,6 +241,11 @@ def _regression(estimator: Any, y: np.ndarray, s: np.ndarray, loss: Any, penalty
 
 
 def _own_classifier(estimator: Any, y: np.ndarray, s: np.ndarray) -> Iterator[Reading]:
+    if hasattr(estimator.loss_, "row_value"):
+        raise UnsupportedError(
+            "a model of all classes at once is not audited: its certificate_ is a proof, and MulticlassProblem(...).certify "
+            "or 'saddlery certify' gives it once more"
+        )
     scaling = 0.0 if estimator.fit_intercept else None
     duals = estimator.dual_coef_.reshape(-1, len(estimator.coef_)).T
     for number, (signs, w, b, codes) in enumerate(_outputs(estimator, y)):

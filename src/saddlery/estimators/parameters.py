@@ -9,9 +9,9 @@ from typing import Any
 
 from saddlery.errors import InputError, unknown_name
 from saddlery.penalties.simplex import check_radius
-from saddlery.registry import LOSSES, PENALTIES
+from saddlery.registry import LOSSES, PENALTIES, ROW_LOSSES
 
-__all__ = ["check_settings", "check_strength", "make_loss", "make_penalty"]
+__all__ = ["check_settings", "check_strength", "make_loss", "make_penalty", "make_row_loss"]
 
 GIVEN = ("alpha", "l1_ratio", "radius")  # what an estimator has for its penalty
 IN_BALL = {"l1": "l1_in_ball", "l2": "l2_in_ball", "elasticnet": "elasticnet_in_ball"}  # what these names mean with a radius
@@ -34,6 +34,8 @@ def make_loss(loss: Any, task: str) -> Any:
     """
     if isinstance(loss, str):
         loss = LOSSES.get(loss)()
+    if hasattr(loss, "row_conjugate") and not isinstance(loss, type):
+        raise InputError(f"{loss!r} is a loss of all classes at once: use LinearClassifier(multiclass='joint')")
     if isinstance(loss, type) or not hasattr(loss, "conjugate"):
         raise InputError(f"loss must be a name or an instance such as saddlery.losses.Logistic(), not {loss!r}")
     if hasattr(loss, "check"):
@@ -42,6 +44,26 @@ def make_loss(loss: Any, task: str) -> Any:
         raise InputError(
             f"the {LOSSES.name_of(loss)} loss is for two classes: use LinearClassifier, or loss='squared' or 'huber' for numbers"
         )
+    return loss
+
+
+def make_row_loss(loss: Any) -> Any:
+    """The loss of all classes at once for the name of the binary loss whose place it takes, or for an instance.
+
+    Parameters
+    ----------
+    loss : str or row loss
+        ``"logistic"`` is the softmax loss, ``"hinge"`` the one of Crammer and Singer.
+    """
+    if isinstance(loss, str):
+        if loss in LOSSES.names() and loss not in ROW_LOSSES.names():
+            names = " and ".join(repr(name) for name in ROW_LOSSES.names())
+            raise InputError(f"multiclass='joint' has the losses {names}: with loss={loss!r} use multiclass='ovr'")
+        loss = ROW_LOSSES.get(loss)()
+    if isinstance(loss, type) or not hasattr(loss, "row_conjugate"):
+        raise InputError(f"multiclass='joint' needs a name or a row loss such as saddlery.losses.Softmax(), not {loss!r}")
+    if hasattr(loss, "check"):
+        loss.check()
     return loss
 
 

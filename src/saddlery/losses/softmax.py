@@ -90,12 +90,13 @@ class Softmax(NamedTuple):
     def row_dual_prox(self, y, a, step, out):
         # v + step log v = c - t with c = a + e_y, so v = step omega((c - t) / step - log step). The sum of all v falls in t and is
         # convex, and it is at least 1 where the largest v is 1: from there Newton's method comes to the root without a safeguard.
+        # For large steps the sum falls like an exponential, so the first steps from above are those for its logarithm.
         k, log_step, top = a.shape[0], math.log(step), -math.inf
         for m in range(k):
             c = a[m] + (1.0 if m == y else 0.0)
             top = c if c > top else top
-        t, total = top - 1.0, 1.0
-        for _ in range(100):
+        t, high, total = top - 1.0, top - 1.0 / k + step * math.log(k), 1.0  # the largest v is 1 at the one, 1 / k at the other
+        for tried in range(100):
             total, fall = 0.0, 0.0
             for m in range(k):
                 c = a[m] + (1.0 if m == y else 0.0)
@@ -104,9 +105,10 @@ class Softmax(NamedTuple):
                 total += v
                 fall += v / (v + step)
             move = (total - 1.0) / fall
-            if move <= 4.0 * _EPS * (k + abs(t)):
+            if abs(move) <= 4.0 * _EPS * (k + abs(t)):
                 break
-            t += move
+            t += total * math.log(total) / fall if total > 1.0 and tried < 4 else move
+            t = t if t < high else high
         for m in range(k):
             out[m] /= total
         out[y] -= 1.0

@@ -9,12 +9,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from saddlery.errors import InputError
-from saddlery.matrix.vectors import DenseVectors, SparseVectors, combine, dots, square_norms
+from saddlery.matrix.vectors import DenseVectors, SparseVectors, combine, combine_few, dots, square_norms
 
-__all__ = ["ROOM", "Matrix", "SparseVectors", "as_matrix", "dense_stack", "sparse_stack"]
+__all__ = ["ROOM", "Matrix", "SparseVectors", "as_matrix", "count_nonzero", "dense_stack", "sparse_stack"]
 
 SHORT = 24  # entries: loops over shorter rows spend their time on beginning and ending
 ROOM = 30_000_000  # entries: larger data are not copied for the sake of speed alone
+SPARSE_SIZE, SPARSE_SHARE = 10_000, 25  # a factor of so many numbers is looked at: less than 1 in 25 not zero makes it sparse
 COPIED = 512  # rows or columns of float32 data that are copied at a time for a product with several vectors
 Vectors = DenseVectors | SparseVectors
 
@@ -84,10 +85,10 @@ class Matrix:
 
     def matvec(self, w: np.ndarray) -> np.ndarray:
         """X w, in float64; w is (d,), or (d, k) and then possibly sparse."""
+        if w.ndim == 2:
+            return self._times(w, transposed=False)
         if self._blas:
             return self.values @ w
-        if w.ndim == 2:
-            return self._times(self.values, w)
         out = np.zeros(self.shape[0])
         few = self.has("cols") and np.count_nonzero(w) < self.shape[1] // 4
         if self.by_columns or few or not self.has("rows"):
@@ -98,10 +99,10 @@ class Matrix:
 
     def rmatvec(self, a: np.ndarray) -> np.ndarray:
         """X' a, in float64; a is (n,) or (n, k)."""
+        if a.ndim == 2:
+            return self._times(a, transposed=True)
         if self._blas:
             return self.values.T @ a
-        if a.ndim == 2:
-            return self._times(self.values.T, a)
         out = np.zeros(self.shape[1])
         if self.by_columns or not self.has("rows"):
             dots(self.cols, a, out)
@@ -109,8 +110,16 @@ class Matrix:
             combine(self.rows, a, out)
         return out
 
-    def _times(self, values: Any, w: Any) -> np.ndarray:
-        """The product of sparse or float32 data with several vectors."""
+    def _times(self, w: Any, transposed: bool) -> np.ndarray:
+        """X w or X' w for several vectors: by BLAS or SciPy, or if most entries of w are zero, one vector of X for each."""
+        values = self.values.T if transposed else self.values
+        few = w.size >= SPARSE_SIZE and not sp.issparse(w) and np.count_nonzero(w) < w.size // SPARSE_SHARE
+        if few and (self.has("rows" if transposed else "cols") or self.nnz <= ROOM):
+            out = np.zeros((w.shape[1], values.shape[0]))
+            combine_few(self.rows if transposed else self.cols, np.ascontiguousarray(w), out)
+            return np.ascontiguousarray(out.T)
+        if self._blas:
+            return values @ w
         if self.is_sparse:
             product = values @ w
             return product.toarray() if sp.issparse(product) else product
@@ -143,6 +152,17 @@ class Matrix:
     def take_rows(self, index: np.ndarray) -> Matrix:
         """The rows of `index` as a matrix of their own."""
         return Matrix(self.csr[index] if self.is_sparse else np.ascontiguousarray(self.values[index]))
+
+
+def count_nonzero(values: Any) -> int:
+    """The number of entries that are not zero, of an array or of a sparse one.
+
+    Examples
+    --------
+    >>> count_nonzero(sp.csr_array([[0.0, 2.0]]))
+    1
+    """
+    return int(values.count_nonzero() if sp.issparse(values) else np.count_nonzero(values))
 
 
 def dense_stack(values: np.ndarray) -> DenseVectors:

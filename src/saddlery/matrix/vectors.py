@@ -14,7 +14,17 @@ import numpy as np
 
 from saddlery.parts import kernel, part, verb
 
-__all__ = ["DenseVectors", "SparseVectors", "combine", "combine_of", "dots", "dots_of", "square_norms", "weighted_square_norms"]
+__all__ = [
+    "DenseVectors",
+    "SparseVectors",
+    "combine",
+    "combine_few",
+    "combine_of",
+    "dots",
+    "dots_of",
+    "square_norms",
+    "weighted_square_norms",
+]
 
 verb("first", "i", inline="always")
 verb("last", "i", inline="always")
@@ -128,6 +138,15 @@ def combine(vectors, coefficients, out):
     for i in range(coefficients.shape[0]):
         if coefficients[i] != 0.0:
             vectors.axpy(i, coefficients[i], out)
+
+
+@kernel(fast_sums=True)
+def combine_few(vectors, coefficients, out):
+    """out_k += sum_i c_ik v_i for a table c that is mostly zero."""
+    for i in range(coefficients.shape[0]):
+        for k in range(coefficients.shape[1]):
+            if coefficients[i, k] != 0.0:
+                vectors.axpy(i, coefficients[i, k], out[k])
 
 
 @kernel(fast_sums=True)

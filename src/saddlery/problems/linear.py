@@ -326,6 +326,10 @@ class LinearProblem:
         """X w."""
         return self.matrix.matvec(w)
 
+    def gradient(self, a: np.ndarray) -> np.ndarray:
+        """X'(s a)."""
+        return self.matrix.rmatvec(self.s * a)
+
     def primal(self, w: np.ndarray, b: float = 0.0, Xw: np.ndarray | None = None) -> float:
         """The objective at (w, b)."""
         Xw = self.margins(w) if Xw is None else Xw

@@ -19,7 +19,7 @@ import scipy.sparse as sp
 from saddlery.certificate import Certificate
 from saddlery.errors import InputError
 from saddlery.losses.rows import inside_simplex, project_row
-from saddlery.matrix import Matrix, as_matrix
+from saddlery.matrix import Matrix, as_matrix, count_nonzero
 from saddlery.parts import kernel
 from saddlery.penalties.base import ROUNDING, largest
 from saddlery.point import Point
@@ -440,7 +440,7 @@ class MulticlassProblem:
 
     def nonzeros(self, W: Any) -> int:
         """The number of weights that are not zero."""
-        return int(W.count_nonzero() if sp.issparse(W) else np.count_nonzero(W))
+        return count_nonzero(W)
 
     def check_cost(self, point: Point) -> float:
         """Entries of X that :meth:`evaluate` reads."""
@@ -500,7 +500,6 @@ def _peak(function: Callable[[float], float], tried: list[float]) -> tuple[float
 
 def _even_plan(pi: np.ndarray) -> np.ndarray:
     """A table T >= 0 whose rows and columns sum to pi, with the least diagonal: 0 unless one class has more than half.
-
 
     T_lm = u_l u_m off the diagonal, with u_l (U - u_l) = pi_l and U = sum_l u_l; U is found by bisection.
     """

@@ -31,6 +31,7 @@ from saddlery.solvers.base import Solution
 
 __all__ = ["Mark", "Table", "write_report"]
 
+MOST_WEIGHTS = 20_000_000  # weights of a model that a page can be made of
 PACKAGES = ("saddlery", "numpy", "scipy", "numba", "scikit-learn")
 # The page may hold styles and nothing else: no script runs and nothing is fetched, whatever a feature is called.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
@@ -91,7 +92,8 @@ def write_report(
     names = _feature_names(fitted, feature_names, coefs.shape[1])
     tol = getattr(fitted, "tol", None) if tol is None else tol
     labels = [run.label or "coefficients" for run in runs]
-    labels = labels if len(labels) == coefs.shape[0] else [f"output {k}" for k in range(coefs.shape[0])]
+    if len(labels) != coefs.shape[0]:
+        labels = [f"class {label}" for label in getattr(fitted, "classes_", range(coefs.shape[0]))]
     title = title or _title(fitted)
     now = datetime.datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z")
     body = joined(
@@ -136,7 +138,13 @@ def _write(path: Path, text: str) -> Path:
 
 def _coefficients(fitted: Any) -> tuple[np.ndarray, np.ndarray]:
     """Rows of coefficients with their intercepts, for one or several outputs."""
-    w, b = (fitted.w, fitted.b) if isinstance(fitted, Solution) else (fitted.coef_, fitted.intercept_)
+    w, b = (fitted.w.T, fitted.b) if isinstance(fitted, Solution) else (fitted.coef_, fitted.intercept_)
+    if hasattr(w, "toarray"):
+        if w.shape[0] * w.shape[1] > MOST_WEIGHTS:
+            raise InputError(
+                f"the report lists the weights of all features, and {w.shape[0]} x {w.shape[1]} are too many for a page"
+            )
+        w = w.toarray()
     coefs = np.atleast_2d(np.asarray(w, dtype=float))
     return coefs, np.broadcast_to(np.ravel(np.asarray(b, dtype=float)), (coefs.shape[0],))
 

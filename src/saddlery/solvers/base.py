@@ -132,10 +132,15 @@ class Solution:
 
 @dataclass(frozen=True)
 class Needs:
-    """What a solver asks of a problem, checked before anything is compiled."""
+    """What a solver asks of a problem, checked before anything is compiled.
 
-    kind: str = "linear"
+    `kind` is the kind of problem that it solves, or several; `loss` and `penalty` are the verbs that it calls, `row_loss` those of
+    row losses if it solves problems of both sorts.
+    """
+
+    kind: str | tuple[str, ...] = "linear"
     loss: tuple[str, ...] = ()
+    row_loss: tuple[str, ...] = ()
     penalty: tuple[str, ...] = ()
     smooth: bool = False
     kinks: bool = False
@@ -145,13 +150,21 @@ class Needs:
     constraint: bool = False
     no_intercept: bool = False
     signs: bool = False
+    dense_weights: bool = False
+    l1: bool = False
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds of problems that it solves."""
+        return (self.kind,) if isinstance(self.kind, str) else self.kind
 
     def missing(self, problem: Any) -> list[str]:
         """What `problem` lacks, as phrases."""
-        if problem.kind != self.kind:  # nothing else can be asked of it
-            return [f"a {self.kind} problem (this is a {problem.kind} problem)"]
+        if problem.kind not in self.kinds:  # nothing else can be asked of it
+            return [f"a {' or '.join(self.kinds)} problem (this is a {problem.kind} problem)"]
         loss, penalty = problem.loss, problem.penalty
-        phrases = [f"the verb {name!r} of the loss" for name in self.loss if not hasattr(loss, name)]
+        verbs = self.row_loss if self.row_loss and hasattr(loss, "row_value") else self.loss
+        phrases = [f"the verb {name!r} of the loss" for name in verbs if not hasattr(loss, name)]
         phrases += [f"the verb {name!r} of the penalty" for name in self.penalty if not hasattr(penalty, name)]
         if self.smooth and math.isinf(loss.smoothness):
             phrases.append(f"a smooth loss (the {LOSSES.name_of(loss)} loss is not)")
@@ -167,9 +180,22 @@ class Needs:
             phrases.append(f"a constraint without a penalty beside it (such as l1_ball; {PENALTIES.name_of(penalty)} is not one)")
         if self.signs and loss.targets != "signs":
             phrases.append(f"a loss of signs (the {LOSSES.name_of(loss)} loss is for real targets)")
+        if self.l1 and not _is_l1(penalty):
+            phrases.append(f"an l1 penalty or an l1 ball ({PENALTIES.name_of(penalty)} is neither)")
+        if self.dense_weights and getattr(problem, "is_large", False):
+            phrases.append(
+                f"fewer weights (it keeps all of W in memory: {problem.d:,} features x {problem.k:,} classes are too many)"
+            )
         if self.no_intercept and problem.fit_intercept:
             phrases.append("a problem without intercept")
         return phrases
+
+
+def _is_l1(penalty: Any) -> bool:
+    """Whether a penalty is alpha times the l1 norm, a bound on it, or both."""
+    if getattr(penalty, "bounded", False):
+        return getattr(penalty, "corners", "") == "signed"
+    return penalty.strong_convexity == 0.0 and penalty.threshold > 0.0
 
 
 @dataclass(frozen=True)

@@ -200,8 +200,10 @@ def epoch_batches(size: Callable[[int], float], k: int, n: int, most: int | None
     return np.array(sizes)
 
 
-def largest_eigenvalue(problem: Any) -> tuple[float, int]:
+def largest_eigenvalue(problem: Any, means: np.ndarray | None = None) -> tuple[float, int]:
     """The largest eigenvalue of X' diag(s) X, not below it but for the last digits, and the passes over X that it took.
+
+    With the means X's of the columns it is that of the centred data.
 
     Examples
     --------
@@ -212,11 +214,15 @@ def largest_eigenvalue(problem: Any) -> tuple[float, int]:
     """
     matrix, s, d = problem.matrix, problem.s, problem.d
     trace, passes = float(s @ matrix.row_square_norms), 1
+    if means is not None:
+        trace = max(trace - float(means @ means), 0.0)
 
     def product(v: np.ndarray) -> np.ndarray:
         nonlocal passes
         passes += 2
-        return matrix.rmatvec(s * matrix.matvec(np.ravel(v)))
+        v = np.ravel(v)
+        out = matrix.rmatvec(s * matrix.matvec(v))
+        return out if means is None else out - means * float(means @ v)
 
     if trace == 0.0:
         return 0.0, passes
