@@ -20,7 +20,17 @@ from saddlery.parts import kernel
 from saddlery.solvers.corrective import minimise_on_faces
 from saddlery.solvers.prox_newton import gram_descent
 
-__all__ = ["BOX", "Pairs", "add_pairs", "column_model", "exact_diagonal", "gram_model", "largest_entries", "pair_gram", "spread_columns"]
+__all__ = [
+    "BOX",
+    "Pairs",
+    "add_pairs",
+    "column_model",
+    "exact_diagonal",
+    "gram_model",
+    "largest_entries",
+    "pair_gram",
+    "spread_columns",
+]
 
 CHUNK = 1_000_000  # numbers in a block of weighted rows, which should stay in cache
 BOX = 2.0  # how far a weight may move in one step of the column form, in units of 1 / max_i |x_ij|
