@@ -1,4 +1,4 @@
-"""Dual ascent by rows for k classes: against a conic solver, its row steps, the Newton step on the face, and the choice of `auto`."""
+"""Dual ascent by rows for k classes: against a conic solver, its row steps, the Newton step on the face, the choice of `auto`."""
 
 from __future__ import annotations
 

@@ -5,8 +5,8 @@ part, the dual is a quadratic of
 
     gradient  s_i (m_l - m_r),   m = z + 1 - e_y            curvature  s_i s_i' <x_i, x_i'> <e_l - e_r, e_l' - e_r'> / mu
 
-Its maximum is found by one Cholesky factorisation; rows that leave the simplex are projected, or the step ends at the first that does,
-whichever gains more. Once the face is right this is the solution (digits: relative gap 1e-3 to 1e-10 within six steps).
+Its maximum is found by one Cholesky factorisation; rows that leave the simplex are projected, or the step ends at the first that
+does, whichever gains more. Once the face is right this is the solution (digits: relative gap 1e-3 to 1e-10 within six steps).
 """
 
 from __future__ import annotations

@@ -217,7 +217,7 @@ def pair_curvature(penalty, cols, j, weighted, row):
 
 @kernel(fast_sums=True)
 def column_sweep(penalty, cols, place, cls, V, weighted, gradient, curvature, boxes, start, u, Z, Q, only_nonzero):
-    """One sweep: q_p + sum_i s_i x_ij V_il (Z_il - Q_i), then Z_l += x_j move, Q += V_l x_j move. Returns the largest |move| H_pp."""
+    """One sweep: slope q_p + sum_i s_i x_ij V_il (Z_il - Q_i), then Z_l += x_j move, Q += V_l x_j move; the largest |move| H_pp."""
     largest = 0.0
     for p in range(place.shape[0]):
         if only_nonzero and u[p] == 0.0:

@@ -1,8 +1,8 @@
 """Proximal Newton on working sets of (feature, class) pairs: softmax with l1, elastic net or l2, all classes at once.
 
 A round takes the pairs with a weight and the worst of those that want one, minimises the Newton model of the loss on them (see
-multiclass_model.py), and searches along the result. The exact curvature of softmax couples the classes; bounds of it, which would make
-them separate problems, are about k/2 times too large.
+multiclass_model.py), and searches along the result. The exact curvature of softmax couples the classes; bounds of it, which would
+make them separate problems, are about k/2 times too large.
 
 What makes rounds cheap (CPU seconds on letter at 0.01 alpha_max, tolerance 1e-4): models of a sample of the rows while they are
 rough (0.86 -> 0.40), a start from the solution on a part of the rows (-> 0.32), a model that is used again as long as steps with it
@@ -67,6 +67,7 @@ PROGRESS = 0.1  # fall of the estimated gap that is worth a check
 LEAST_DAMPING = 1e-6
 NOT_SPARSE = 0.1  # share of non-zeros in the columns of a working set from which on they are worked on as an array
 SMALL = 50_000_000  # products: a Gram matrix that takes fewer is formed of sparse data too
+GATHER = 20  # multiplications that a copied number costs
 MAX_GRAM = 4000  # pairs: beyond, no Gram matrix
 MOST_PRODUCTS = 30  # of conjugate gradients
 MOST_SWEEPS = 200  # of the column form in one Newton step
@@ -436,11 +437,15 @@ class MulticlassNewton(Solver):
             along = np.zeros((problem.k, problem.n))
             add_pairs(problem.matrix.cols, pairs.feature, pairs.cls, move, along)
             return along
+        values = problem.matrix.values
         features, at = np.unique(pairs.feature, return_inverse=True)
+        if problem.k * problem.d <= GATHER * len(features):  # to copy columns takes longer than to multiply all of them
+            features, at, part = np.arange(problem.d), pairs.feature, values
+        else:
+            part = values[:, features]
         step = np.zeros((problem.k, len(features)))
         step[pairs.cls, at] = move
-        values = problem.matrix.values
-        return np.dot(step, (values if len(features) == problem.d else values[:, features]).T)
+        return np.dot(step, part.T)
 
     def _line_search(
         self, problem: Any, state: _State, penalty: Any, start: Any, slopes: Any, move: Any, shift: Any, along: Any

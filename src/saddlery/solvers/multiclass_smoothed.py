@@ -7,8 +7,8 @@ linearised, the first step uses V of the old tau and the gradient
 
     X'( s (V - Y + (tau - tau') / tau'  V (log V - <V, log V>)) )
 
-(digits at 0.1 alpha_max to 1e-6: 63 Newton steps and 78 halvings without it, 46 and 1 with it). See multiclass_newton.py for the rest
-and for the letters.
+(digits at 0.1 alpha_max to 1e-6: 63 Newton steps and 78 halvings without it, 46 and 1 with it). The rest, and the letters, are in
+multiclass_newton.py.
 """
 
 from __future__ import annotations
