@@ -60,10 +60,12 @@ ROUGH = 0.1  # estimated relative gap at which that solution is good enough
 EARLY = 0.05  # estimated relative gap above which models need not be solved with care
 ROWS_PER_PAIR = 4.0  # rows of a sample that a model is made of
 ROWS_LATER = 12.0  # the same, after a start from a part of the rows
+MISSES = 1  # steps with sampled models that may contract little before they get more rows
 REUSE = 0.5  # fall of the violation in a step up to which the model is used again
 SINGLE = 1e-3  # estimated relative gap above which single precision is enough for every model
-ROUNDS = 6  # most Newton steps between two checks
-PROGRESS = 0.1  # fall of the estimated gap that is worth a check
+ROUNDS = 10  # most Newton steps between two checks
+PROGRESS = 0.1  # fall of the estimated gap that is worth a check,
+WORTH = 3e-3  # from this gap on
 LEAST_DAMPING = 1e-6
 NOT_SPARSE = 0.1  # share of non-zeros in the columns of a working set from which on they are worked on as an array
 SMALL = 50_000_000  # products: a Gram matrix that takes fewer is formed of sparse data too
@@ -115,6 +117,7 @@ class _State(State):
         self.pairs: Any = None
         self.sampled = self.from_sample = False
         self.rows_per_pair = ROWS_PER_PAIR
+        self.misses = 0  # steps that contracted little with a model of a sample of the rows
         self.damping = 0.0  # added to the diagonal of models, in units of its mean, where they reached too far
         self.newton_steps = self.sweeps = self.halvings = self.models = 0
 
@@ -229,7 +232,7 @@ class MulticlassNewton(Solver):
             moved = self._round(problem, state)
             state.idle = 0 if moved else state.idle + 1
             state.stalled = state.idle >= 5
-            if state.stalled or (len(state.strengths) == 1 and state.gap <= PROGRESS * before):
+            if state.stalled or (len(state.strengths) == 1 and state.gap <= min(PROGRESS * before, WORTH)):
                 break
 
     def _round(self, problem: Any, state: _State) -> bool:
@@ -237,8 +240,9 @@ class MulticlassNewton(Solver):
         penalty, violation = self._next_penalty(problem, state)
         contracts = violation <= REUSE * state.violation
         late = len(state.strengths) == 1 and (state.gap <= EARLY or state.from_sample)
-        if late and state.sampled and not contracts and state.pairs is not None:
-            state.rows_per_pair *= 4.0
+        if late and state.sampled and not contracts and state.gram is not None:
+            state.misses += 1  # far from the optimum it is not the sample that errs
+            state.rows_per_pair *= 4.0 if state.misses > MISSES else 1.0
         state.violation = violation
         if not (contracts and state.gram is not None and self._covers(state, penalty, violation)):
             state.gram, state.pairs = None, self._working_set(problem, state, penalty)

@@ -43,7 +43,8 @@ FULL = 20  # epochs after which all rows and classes take part again
 SOLVED = 0.1  # share of the last full epoch's row gaps at which they do so earlier
 FADE = 0.15  # share of the last epoch in the mean whose weights are shown: they are 2 to 4 times nearer to the optimum
 STEPS = 4  # Newton steps of the search between v and softmax(z)
-FACE_GAP = 0.002  # relative gap below which Newton steps on the face are tried
+FACE_GAP = 5e-4  # relative gap below which Newton steps on the face are tried
+EVERY = 10  # epochs between two Newton steps, at least
 MAX_FACE = 2500  # free variables of such a step
 
 
@@ -329,7 +330,7 @@ class MulticlassSDCA(Solver):
 
     def _newton_is_due(self, problem: Any, state: _State) -> bool:
         """Whether the face is small enough, and Newton steps have not yet cost more than the epochs did."""
-        if problem.penalty.threshold > 0.0 or state.relative_gap > FACE_GAP or state.epochs % 5 != 0:
+        if problem.penalty.threshold > 0.0 or state.relative_gap > FACE_GAP or state.epochs % EVERY != 0:
             return False
         free = self._free(problem, state)
         return 0 < free <= MAX_FACE and state.face_work + self._face_cost(problem, free) <= 4.0 * state.work
