@@ -20,8 +20,10 @@ MOST_REMEMBERED = 1000  # choices; then all are forgotten
 
 
 @functools.cache
-def _rules() -> list[dict[str, Any]]:
-    return json.loads((files("saddlery.solvers") / "auto.json").read_text())["rules"]
+def _rules(kind: str) -> list[dict[str, Any]]:
+    """The rules for one kind of problem; of kinds without rules the first able solver of the registry is the best."""
+    table = json.loads((files("saddlery.solvers") / "auto.json").read_text())
+    return table["rules"] if kind == "linear" else table.get(kind, [])
 
 
 class Facts:
@@ -86,6 +88,25 @@ class Facts:
         top = float(np.max(problem.s * problem.matrix.row_square_norms))
         return top * problem.loss.smoothness / problem.penalty.strong_convexity
 
+    @property
+    def classes_per_row(self) -> float:
+        return self.problem.k / self.problem.n
+
+    @property
+    def pairs(self) -> int:
+        return self.problem.d * self.problem.k
+
+    @property
+    def rows_per_pair(self) -> float:
+        return self.problem.n / self.pairs
+
+    @property
+    def mean_conditioning(self) -> float:
+        problem = self.problem
+        if problem.penalty.strong_convexity == 0.0:
+            return float("inf")
+        return float(problem.s**2 @ problem.matrix.row_square_norms) / problem.penalty.strong_convexity
+
 
 def holds(condition: Any, fact: Any) -> bool:
     """Whether a fact fulfils a condition: a value, or a range [low, high] with None for open ends."""
@@ -117,7 +138,7 @@ def choose(problem: Any) -> str:
 
 def _first_that_holds(problem: Any) -> str:
     facts = Facts(problem)
-    for rule in _rules() if problem.kind == "linear" else ():  # of other problems the first solver of the registry is the best
+    for rule in _rules(problem.kind):
         conditions = rule["when"].items()
         if all(holds(condition, getattr(facts, name)) for name, condition in conditions) and not _missing(problem, rule["solver"]):
             return rule["solver"]

@@ -1,0 +1,164 @@
+"""Rows of k margins: smoothed losses, their slopes, and products with the data. Shared by the solvers of multiclass problems.
+
+Margins and probabilities are kept by classes, shape (k, n): a class is a contiguous vector, so loops over rows become vector code.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from saddlery.losses.elementary import decaying_exp
+from saddlery.parts import kernel
+
+__all__ = ["balance", "expand_rows", "gradient_of", "new_room", "slopes_of"]
+
+BLOCK = 256  # rows at a time: k x BLOCK numbers stay in cache
+MOST_BALANCING = 6  # Newton steps on the intercepts
+BALANCED = 1e-11  # largest sum of weighted slopes of a class that needs no further step
+
+
+@kernel(fast_sums=True)
+def add_scaled(loss, x, size, along, out):
+    """out = x + size along."""
+    for i in range(out.shape[0]):
+        out[i] = x[i] + size * along[i]
+
+
+@kernel(fast_sums=True)
+def shift_into(loss, x, shift, out):
+    """out = x + shift."""
+    for i in range(out.shape[0]):
+        out[i] = x[i] + shift
+
+
+@kernel(fast_sums=True)
+def raise_to(loss, x, top):
+    """top = max(top, x)."""
+    for i in range(top.shape[0]):
+        top[i] = top[i] if top[i] > x[i] else x[i]
+
+
+@kernel(fast_sums=True)
+def exponentials(loss, x, top, inverse, out, total):
+    """out = exp((x - top) inverse), x <= top; total += out."""
+    for i in range(out.shape[0]):
+        out[i] = decaying_exp((x[i] - top[i]) * inverse)
+    for i in range(out.shape[0]):
+        total[i] += out[i]
+
+
+@kernel(fast_sums=True)
+def multiply_by(loss, factor, out):
+    """out *= factor."""
+    for i in range(out.shape[0]):
+        out[i] *= factor[i]
+
+
+@kernel(fast_sums=True)
+def expand_rows(loss, codes, s, T, along, size, b, margin, tau, new, V, room):
+    """At z = T + size along + b: V = softmax((z - margin Y) / tau) by rows; the margins without b go to `new`.
+
+    Returns sum_i s_i of the smooth loss tau lse((z - margin Y) / tau) + margin - z_y and of its limit max(z - margin Y) + margin
+    - z_y. With margin 0 and tau 1 the first is the softmax loss; with margin 1 the limit is the hinge. Loops over one vector each
+    become vector code; all in one did not (letter: 4.2 -> 1.6 ms).
+    """
+    k, n = T.shape
+    value, limit = 0.0, 0.0
+    inverse = 1.0 / tau
+    for low in range(0, n, BLOCK):
+        high = min(low + BLOCK, n)
+        count = high - low
+        top, total = room[k, :count], room[k + 1, :count]
+        for l in range(k):
+            add_scaled(loss, T[l, low:high], size, along[l, low:high], new[l, low:high])
+            shift_into(loss, new[l, low:high], b[l], room[l, :count])
+        if margin != 0.0:
+            for i in range(count):
+                room[codes[low + i], i] -= margin
+        top[:] = room[0, :count]
+        total[:] = 0.0
+        for l in range(1, k):
+            raise_to(loss, room[l, :count], top)
+        for l in range(k):
+            exponentials(loss, room[l, :count], top, inverse, V[l, low:high], total)
+        for i in range(count):
+            own = room[codes[low + i], i]  # less the margin already
+            value += s[low + i] * (tau * math.log(total[i]) + top[i] - own)
+            limit += s[low + i] * (top[i] - own)
+            total[i] = 1.0 / total[i]
+        for l in range(k):
+            multiply_by(loss, total, V[l, low:high])
+    return value, limit
+
+
+@kernel
+def slopes_of(loss, codes, s, V, A, weighted):
+    """A = V' - Y, shape (n, k), and weighted = s A: written in tiles, because the one is by rows and the other by classes."""
+    k, n = V.shape
+    for low in range(0, n, 32):
+        high = min(low + 32, n)
+        for l in range(k):
+            for i in range(low, high):
+                A[i, l] = V[l, i]
+        for i in range(low, high):
+            A[i, codes[i]] -= 1.0
+            for l in range(k):
+                weighted[i, l] = s[i] * A[i, l]
+
+
+@kernel(fast_sums=True)
+def add_products(cols, weighted, out):
+    """out_j += sum_i x_ij weighted_i, for columns j and rows of k numbers."""
+    k = out.shape[1]
+    for j in range(out.shape[0]):
+        for p in range(cols.first(j), cols.last(j)):
+            value = cols.entry(p)
+            i = cols.position(j, p)
+            for l in range(k):
+                out[j, l] += value * weighted[i, l]
+
+
+def gradient_of(matrix: Any, weighted: np.ndarray) -> np.ndarray:
+    """X' weighted, shape (d, k), in C order."""
+    if not matrix.is_sparse and matrix.values.dtype == np.float64:
+        return np.dot(matrix.values.T, weighted)
+    out = np.zeros((matrix.shape[1], weighted.shape[1]))
+    add_products(matrix.cols, weighted, out)
+    return out
+
+
+def new_room(k: int) -> np.ndarray:
+    """Scratch of `expand_rows`."""
+    return np.empty((k + 2, BLOCK))
+
+
+def balance(problem: Any, T: np.ndarray, V: np.ndarray, b: np.ndarray, tau: float, margin: float, room: Any) -> tuple[Any, ...]:
+    """Newton steps on the intercepts until the slopes of every class balance; V follows. Returns b and the sums of the loss.
+
+    The system is singular along equal shifts of all classes, which change nothing; steps with a sum of zero are taken.
+    """
+    sums = expand_rows(problem.loss, problem.codes, problem.s, T, T, 0.0, b, margin, tau, T, V, room)
+    weight = np.bincount(problem.codes, problem.s, minlength=problem.k)
+    for _ in range(MOST_BALANCING):
+        weighted = V * problem.s
+        mass = weighted.sum(axis=1)
+        slope = mass - weight
+        if np.abs(slope).max() <= BALANCED:
+            break
+        system = (np.diag(mass) - weighted @ V.T) / tau
+        system += np.diag(np.full(problem.k, 1e-12 * mass.max() / tau)) + system.trace() / problem.k
+        move = np.linalg.solve(system, -slope)
+        size, old = 1.0, sums
+        while size > 1e-3:
+            trial = b + size * move
+            sums = expand_rows(problem.loss, problem.codes, problem.s, T, T, 0.0, trial, margin, tau, T, V, room)
+            if sums[0] <= old[0] + 1e-14 * abs(old[0]):
+                b = trial
+                break
+            size *= 0.5
+        else:
+            return b, expand_rows(problem.loss, problem.codes, problem.s, T, T, 0.0, b, margin, tau, T, V, room)
+    return b, sums

@@ -1,0 +1,147 @@
+"""The default solvers of multiclass problems: against a conic solver, on degenerate data, and their promises to the loop."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import saddlery as sd
+from saddlery.problems.multiclass import MulticlassProblem
+from saddlery.solvers.multiclass_newton import MulticlassNewton
+from saddlery.solvers.multiclass_smoothed import MulticlassSmoothed
+
+PENALTIES = {
+    "l1": sd.penalties.L1(0.03),
+    "elasticnet": sd.penalties.ElasticNet(0.03, l1_ratio=0.5),
+    "l2": sd.penalties.L2(0.05),
+}
+SOLVER = {"logistic": MulticlassNewton, "hinge": MulticlassSmoothed}
+
+
+def data(seed: int = 0, n: int = 60, d: int = 7, k: int = 4) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d)) * (rng.random((n, d)) < 0.7)
+    y = np.argmax(X @ rng.standard_normal((d, k)) + rng.standard_normal((n, k)), axis=1)
+    y[:k] = np.arange(k)
+    return X, y
+
+
+def reference(problem: Any) -> float:
+    """The optimal value by a conic solver."""
+    X = problem.matrix.values
+    X = X.toarray() if sp.issparse(X) else X
+    n, d, k = problem.n, problem.d, problem.k
+    W, b = cp.Variable((d, k)), cp.Variable((1, k))
+    Y = np.eye(k)[problem.codes]
+    Z = X @ W + (np.ones((n, 1)) @ b if problem.fit_intercept else 0.0)
+    own = cp.sum(cp.multiply(Y, Z), axis=1)
+    hinge = np.isinf(problem.loss.smoothness)
+    rows = cp.max(Z + 1.0 - Y, axis=1) if hinge else cp.log_sum_exp(Z, axis=1)
+    l1, l2 = problem.penalty.threshold, problem.penalty.strong_convexity
+    value = problem.s @ (rows - own) + l1 * cp.sum(cp.abs(W)) + 0.5 * l2 * cp.sum_squares(W)
+    return float(cp.Problem(cp.Minimize(value)).solve(solver="CLARABEL"))
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("penalty", PENALTIES)
+@pytest.mark.parametrize("loss", SOLVER)
+def test_agrees_with_a_conic_solver(loss, penalty, intercept):
+    X, y = data(1)
+    weights = np.random.default_rng(2).random(len(y))
+    weights[5] = 0.0
+    for sparse in (False, True):
+        values = sp.csr_array(X) if sparse else X
+        problem = MulticlassProblem(values, y, loss, PENALTIES[penalty], sample_weight=weights, fit_intercept=intercept)
+        best = reference(problem)
+        for form in ("gram", "columns"):
+            tol = 1e-7 if loss == "logistic" or form == "gram" else 1e-6  # sweeps crawl where the hinge is hardly smoothed
+            solution = sd.solve(problem, SOLVER[loss](form=form), tol=tol)
+            assert solution.certificate.relative_gap <= tol, (sparse, form)
+            assert solution.certificate.primal == pytest.approx(best, abs=1e-6), (sparse, form)
+
+
+@pytest.mark.parametrize("loss", SOLVER)
+@pytest.mark.parametrize("penalty", ["l1", "elasticnet"])
+def test_few_kept_entries_give_the_same_solution_as_all(loss, penalty, monkeypatch):
+    X, y = data(3, n=80, d=30, k=5)
+    problem = MulticlassProblem(sp.csr_array(X), y, loss, PENALTIES[penalty])
+    whole = sd.solve(problem, SOLVER[loss](), tol=1e-8)
+    monkeypatch.setattr("saddlery.problems.multiclass.WHOLE", 10)
+    monkeypatch.setattr("saddlery.problems.multiclass.BLOCK", 60)
+    monkeypatch.setattr("saddlery.solvers.multiclass_newton.BLOCK", 60)
+    few = sd.solve(problem, SOLVER[loss](), tol=1e-8)
+    assert sp.issparse(few.w)
+    assert few.certificate.relative_gap <= 1e-8
+    assert few.certificate.primal == pytest.approx(whole.certificate.primal, abs=1e-8)
+    np.testing.assert_allclose(few.w.toarray(), whole.w, atol=1e-3)
+    again = sd.solve(problem, SOLVER[loss](), tol=1e-8, start=few)
+    assert again.epochs <= few.epochs
+
+
+def degenerate_sets() -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    X, y = data(4)
+    twins = np.hstack([X, X[:, :3]])
+    empty = X.copy()
+    empty[7] = 0.0
+    empty[:, 2] = 0.0
+    apart = np.vstack([np.eye(4)] * 5) * 3.0
+    return {
+        "equal columns": (twins, y),
+        "empty rows and columns": (empty, y),
+        "separable": (apart, np.tile(np.arange(4), 5)),
+        "two classes": (X, (y > 1).astype(int)),
+        "more columns than rows": (np.random.default_rng(5).standard_normal((12, 40)), y[:12]),
+        "one column": (X[:, :1], y),
+    }
+
+
+@pytest.mark.parametrize("name", degenerate_sets())
+@pytest.mark.parametrize("loss", SOLVER)
+@pytest.mark.parametrize("intercept", [False, True])
+def test_degenerate_data(loss, name, intercept):
+    X, y = degenerate_sets()[name]
+    problem = MulticlassProblem(X, y, loss, sd.penalties.L1(0.01), fit_intercept=intercept)
+    solution = sd.solve(problem, SOLVER[loss](), tol=1e-6)
+    assert solution.certificate.relative_gap <= 1e-6
+    assert solution.certificate.primal == pytest.approx(reference(problem), abs=2e-6)
+
+
+def test_a_class_without_rows():
+    X, y = data(6)
+    problem = MulticlassProblem(X, y, "logistic", sd.penalties.L1(0.02), n_classes=6)
+    assert sd.solve(problem, MulticlassNewton(), tol=1e-7).certificate.primal == pytest.approx(reference(problem), abs=1e-6)
+
+
+@pytest.mark.parametrize("loss", SOLVER)
+def test_strong_penalties_give_zero(loss):
+    X, y = data(7)
+    problem = MulticlassProblem(X, y, loss, sd.penalties.L1(1.0))
+    solution = sd.solve(problem.with_penalty(sd.penalties.L1(1.001 * problem.alpha_max())), SOLVER[loss](), tol=1e-9)
+    assert solution.certificate.relative_gap <= 1e-9
+    assert not solution.w.any() or loss == "hinge"
+
+
+def test_sampled_models_and_starts_end_at_the_same_point():
+    X, y = data(8, n=6000, d=6, k=3)
+    problem = MulticlassProblem(X, y, "logistic", sd.penalties.L1(0.005))
+    plain = sd.solve(problem, MulticlassNewton(sample=False), tol=1e-8)
+    sampled = sd.solve(problem, MulticlassNewton(), tol=1e-8)
+    assert sampled.certificate.relative_gap <= 1e-8
+    np.testing.assert_allclose(sampled.w, plain.w, atol=1e-4)
+
+
+@pytest.mark.parametrize("loss", SOLVER)
+def test_same_seed_same_trace_and_resumed_runs_go_on_exactly(loss):
+    X, y = data(9, n=200, d=20)
+    problem = MulticlassProblem(X, y, loss, sd.penalties.L1(0.003))
+    runs = [sd.solve(problem, SOLVER[loss](), tol=0.0, max_epochs=3, random_state=1) for _ in range(2)]
+    assert [r._replace(seconds=0.0) for r in runs[0].trace] == [r._replace(seconds=0.0) for r in runs[1].trace]
+    whole = sd.solve(problem, SOLVER[loss](), tol=1e-7, random_state=1)
+    part = sd.solve(problem, SOLVER[loss](), tol=1e-7, max_epochs=2, random_state=1)
+    rest = sd.solve(problem, SOLVER[loss](), tol=1e-7, start=part.state)
+    np.testing.assert_array_equal(rest.w, whole.w)
+    np.testing.assert_array_equal(rest.dual, whole.dual)
