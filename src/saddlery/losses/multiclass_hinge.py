@@ -26,6 +26,10 @@ class MulticlassHinge(NamedTuple):
     """
 
     @property
+    def known_form(self) -> str:
+        return "hinge"
+
+    @property
     def smoothness(self) -> float:
         return math.inf
 
