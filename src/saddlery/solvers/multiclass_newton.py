@@ -153,7 +153,12 @@ class MulticlassNewton(Solver):
     samples_models: ClassVar[bool] = True
     name = "multiclass_newton"
     paper = "newGLMNET's line of work with the exact softmax curvature; see docs/solvers.md"
-    needs = Needs(kind="multiclass", penalty=("coordinate_prox", "coordinate_distance", "coordinate_conjugate"), smooth=True)
+    needs = Needs(
+        kind="multiclass",
+        row_loss=("row_slope", "row_conjugate"),
+        penalty=("coordinate_prox", "coordinate_distance", "coordinate_conjugate"),
+        smooth=True,
+    )
 
     def init(self, problem: Any, start: Point | None, rng: np.random.Generator) -> _State:
         state = _State(problem, problem.constant.copy() if start is None else np.array(start.b, dtype=np.float64), rng)

@@ -56,7 +56,7 @@ class MulticlassSmoothed(MulticlassNewton):
     paper = "Nesterov smoothing with proximal Newton steps and a predictor; see docs/solvers.md"
     needs = Needs(
         kind="multiclass",
-        loss=("conjugate_is_linear",),
+        row_loss=("row_conjugate", "conjugate_is_linear"),
         penalty=("coordinate_prox", "coordinate_distance", "coordinate_conjugate"),
     )
 
