@@ -3,7 +3,7 @@
 Cells: softmax with l1 against scikit-learn's saga and cyanure; hinge with l2 against liblinear's Crammer-Singer; hinge with l1 and
 the synthetic problem of the paper of the sublinear solver, which nobody else solves. Ours is the time of one solve, conversion of
 the data and certificate included, until the relative gap is certified. A peer is run with a ladder of settings; its time is that of
-the first fit whose objective is within the same distance of the optimum, whatever it says itself. Strengths are shares of alpha_max.
+the first fit whose objective is within the same distance of the optimum, whatever it says itself. Strengths: shares of alpha_max.
 """
 
 from __future__ import annotations

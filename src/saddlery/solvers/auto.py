@@ -20,7 +20,7 @@ MOST_REMEMBERED = 1000  # choices; then all are forgotten
 
 
 @functools.cache
-def _rules(kind: str) -> list[dict[str, Any]]:
+def _rules(kind: str = "linear") -> list[dict[str, Any]]:
     """The rules for one kind of problem; of kinds without rules the first able solver of the registry is the best."""
     table = json.loads((files("saddlery.solvers") / "auto.json").read_text())
     return table["rules"] if kind == "linear" else table.get(kind, [])
