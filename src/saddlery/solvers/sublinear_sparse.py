@@ -51,7 +51,8 @@ from saddlery.solvers.sublinear_steps import (
 __all__ = ["settle_rows", "sparse_steps"]
 
 FEW, LONG_STEP = 8, 0.01  # so many steps, and such as are longer, are added one by one
-LEGENDRE = (  # nodes and weights in [-1, 1]
+SHORT, THREE = 0.05, math.sqrt(0.6)  # of kappa m, for which three nodes are enough, and where they lie
+LEGENDRE = (  # seven nodes in [-1, 1], and their weights
     (0.0, 0.4179591836734694),
     (-0.4058451513773972, 0.3818300505051189),
     (0.4058451513773972, 0.3818300505051189),
@@ -80,7 +81,10 @@ def step_sum(Z, G, kappa, m):
         return out + (m - count) / Z if m > count else out
     end = G * math.exp(-kappa * m)
     first, last = 1.0 / (Z + G), 1.0 / (Z + end)
-    if kappa * m < 1.0:  # by Gauss and Legendre: the logarithm would cancel
+    if kappa * m < SHORT:  # by Gauss and Legendre: the logarithm would cancel
+        middle, root = G * math.exp(-0.5 * kappa * m), math.exp(0.5 * kappa * m * THREE)
+        integral = m * (4.0 / (Z + middle) + 2.5 / (Z + middle * root) + 2.5 / (Z + middle / root)) / 9.0
+    elif kappa * m < 1.0:
         integral = 0.0
         for node, weight in LEGENDRE:
             integral += weight / (Z + G * math.exp(-0.5 * kappa * m * (1.0 + node)))
