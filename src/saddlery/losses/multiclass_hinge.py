@@ -26,10 +26,6 @@ class MulticlassHinge(NamedTuple):
     """
 
     @property
-    def known_form(self) -> str:
-        return "hinge"
-
-    @property
     def smoothness(self) -> float:
         return math.inf
 

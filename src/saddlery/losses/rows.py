@@ -16,7 +16,6 @@ row_entropy_prox(y, p, z, step, o)  writes log v for argmin_v step (l*(v - e_y; 
 
 Facts: `smoothness` is the Lipschitz constant of the slope in the Euclidean norm (infinity if there is none);
 `conjugate_is_linear` = True says that l*(t a) = t l*(a) for 0 <= t <= 1: then rays are searched without reading the rows again.
-`known_form` names a loss whose formulas some solvers write out ("softmax", "hinge"); who has none is served by the others.
 Every l*(0; y) is 0.
 """
 

@@ -54,10 +54,6 @@ class Softmax(NamedTuple):
     def smoothness(self) -> float:
         return 0.5
 
-    @property
-    def known_form(self) -> str:
-        return "softmax"
-
     def row_value(self, y, z, b):
         top = -math.inf
         for m in range(z.shape[0]):

@@ -28,6 +28,7 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
+from saddlery.losses.softmax import Softmax
 from saddlery.penalties.base import largest
 from saddlery.point import Point
 from saddlery.problems.multiclass import BLOCK, Extremes
@@ -43,7 +44,7 @@ from saddlery.solvers.multiclass_model import (
     pair_gram,
     spread_columns,
 )
-from saddlery.solvers.multiclass_rows import balance, expand_rows, gradient_of, new_room, slopes_of
+from saddlery.solvers.multiclass_rows import RowNeeds, balance, expand_rows, gradient_of, new_room, slopes_of
 from saddlery.solvers.prox_newton import pick_columns, worst_violation
 from saddlery.solvers.working_block import gather_columns
 
@@ -53,6 +54,7 @@ STEP = 10.0**0.5  # between two strengths of the penalty
 MOVE_ON = 0.3  # violation, as a share of the threshold, at which the strength falls
 FEWEST = 64  # pairs that may enter in one round, at least
 NEAR = 0.8  # share of the threshold above which a slope makes a pair of tall data enter: the model can then be used longer
+TALL = 1000  # rows from which on models are made of a sample of them
 SAMPLE_FROM = 4000  # rows from which on a part of them is solved first
 SAMPLE_SHARE = 8  # one row in so many, but at least
 SAMPLE_ROWS = 2000  # so many
@@ -107,6 +109,7 @@ class _State(State):
         self.smooth = self.value = 0.0  # the loss that is expanded, and that of the problem
         self.A: Any = None
         self.slope = np.zeros(k)  # sum_i s_i A_i
+        self.given: Any = None  # the start, until the first step
         self.against = 0.0  # sum_i s_i (1 - V_iy)
         self.strengths: list[float] = [1.0]
         self.gap, self.violation, self.idle = np.inf, np.inf, 0
@@ -153,9 +156,10 @@ class MulticlassNewton(Solver):
     samples_models: ClassVar[bool] = True
     name = "multiclass_newton"
     paper = "newGLMNET's line of work with the exact softmax curvature; see docs/solvers.md"
-    needs = Needs(
+    needs: ClassVar[Needs] = RowNeeds(
         kind="multiclass",
-        loss=("known_form",),
+        only=Softmax,
+        row_loss=("row_slope", "row_conjugate"),
         penalty=("coordinate_prox", "coordinate_distance", "coordinate_conjugate"),
         smooth=True,
     )
@@ -349,7 +353,7 @@ class MulticlassNewton(Solver):
             place = np.concatenate([place, np.full(free, len(columns) - 1)])
         V, s = state.V, problem.s
         rows = int(state.rows_per_pair * len(place))
-        state.sampled = self.sample and self.samples_models and 2 * rows < n
+        state.sampled = self.sample and self.samples_models and n >= TALL and 2 * rows < n
         state.accesses += (rows if state.sampled else n) * columns.shape[0]
         if not state.sampled:
             chosen = self._active_rows(state)

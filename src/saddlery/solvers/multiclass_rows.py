@@ -6,18 +6,34 @@ Margins and probabilities are kept by classes, shape (k, n): a class is a contig
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from saddlery.losses.elementary import decaying_exp
 from saddlery.parts import kernel
+from saddlery.solvers.base import Needs
 
-__all__ = ["balance", "expand_rows", "gradient_of", "new_room", "slopes_of"]
+__all__ = ["RowNeeds", "balance", "expand_rows", "gradient_of", "new_room", "slopes_of"]
+
 
 BLOCK = 256  # rows at a time: k x BLOCK numbers stay in cache
 MOST_BALANCING = 6  # Newton steps on the intercepts
 BALANCED = 1e-11  # largest sum of weighted slopes of a class that needs no further step
+
+
+@dataclass(frozen=True)
+class RowNeeds(Needs):
+    """What a solver asks that is written for one row loss."""
+
+    only: Any = None
+
+    def missing(self, problem: Any) -> list[str]:
+        phrases = super().missing(problem)
+        if problem.kind == "multiclass" and not isinstance(problem.loss, self.only):
+            phrases.append(f"the row loss {self.only.__name__}")
+        return phrases
 
 
 @kernel(fast_sums=True)

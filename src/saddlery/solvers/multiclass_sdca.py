@@ -250,7 +250,13 @@ class MulticlassSDCA(Solver):
 
     name = "multiclass_sdca"
     paper = "Keerthi et al. 2008 (sequential dual method), Shalev-Shwartz & Zhang 2016 (prox-SDCA); see docs/solvers.md"
-    needs = Needs(kind="multiclass", loss=("known_form",), penalty=("coordinate_map",), strongly_convex=True, no_intercept=True)
+    needs = Needs(
+        kind="multiclass",
+        row_loss=("row_conjugate", "row_dual_prox"),
+        penalty=("coordinate_map",),
+        strongly_convex=True,
+        no_intercept=True,
+    )
 
     def init(self, problem: Any, start: Point | None, rng: np.random.Generator) -> _State:
         if start is not None and start.dual is not None:

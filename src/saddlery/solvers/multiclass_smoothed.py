@@ -18,9 +18,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from saddlery.losses.multiclass_hinge import MulticlassHinge
 from saddlery.point import Point
-from saddlery.solvers.base import Needs
 from saddlery.solvers.multiclass_newton import MulticlassNewton, _State
+from saddlery.solvers.multiclass_rows import RowNeeds
 from saddlery.solvers.multiclass_sdca import MulticlassSDCA
 
 __all__ = ["MulticlassSmoothed"]
@@ -54,16 +55,19 @@ class MulticlassSmoothed(MulticlassNewton):
     samples_models: ClassVar[bool] = False
     name = "multiclass_smoothed"
     paper = "Nesterov smoothing with proximal Newton steps and a predictor; see docs/solvers.md"
-    needs = Needs(
+    needs = RowNeeds(
         kind="multiclass",
-        loss=("known_form", "conjugate_is_linear"),
+        only=MulticlassHinge,
+        row_loss=("row_slope", "row_conjugate"),
         penalty=("coordinate_prox", "coordinate_distance", "coordinate_conjugate"),
     )
 
     def init(self, problem: Any, start: Point | None, rng: np.random.Generator) -> _State:
         if start is not None:
             primal, dual = problem.evaluate(start)
-            return self._warm(problem, start, rng, primal - dual.value)
+            state = self._warm(problem, start, rng, primal - dual.value)
+            state.given = Point(start.w, start.b, dual.a, None, dual.Xta)
+            return state
         if problem.fit_intercept or problem.penalty.strong_convexity == 0.0:
             return super().init(problem, start, rng)
         # Epochs of dual ascent come to a per cent or so faster than tau can fall (letter with l2: 1.4 -> 0.7 s).
@@ -89,6 +93,13 @@ class MulticlassSmoothed(MulticlassNewton):
             state.tau *= 0.5
             self._started(problem, state)
         return state
+
+    def point(self, problem: Any, state: _State) -> Point:
+        return super().point(problem, state) if state.given is None else state.given  # a start that is solved is known as such
+
+    def step(self, problem: Any, state: _State) -> None:
+        state.given = None
+        super().step(problem, state)
 
     def _round(self, problem: Any, state: _State) -> bool:
         if len(state.strengths) == 1 and state.gap * problem.scale <= MOSTLY * self._smoothing(state) and state.tau > COLDEST:
