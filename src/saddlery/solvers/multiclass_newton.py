@@ -158,7 +158,7 @@ class MulticlassNewton(Solver):
     paper = "newGLMNET's line of work with the exact softmax curvature; see docs/solvers.md"
     needs: ClassVar[Needs] = RowNeeds(
         kind="multiclass",
-        only=Softmax,
+        only=(Softmax,),
         row_loss=("row_slope", "row_conjugate"),
         penalty=("coordinate_prox", "coordinate_distance", "coordinate_conjugate"),
         smooth=True,

@@ -25,14 +25,14 @@ BALANCED = 1e-11  # largest sum of weighted slopes of a class that needs no furt
 
 @dataclass(frozen=True)
 class RowNeeds(Needs):
-    """What a solver asks that is written for one row loss."""
+    """What a solver asks that writes out the formulas of certain row losses."""
 
-    only: Any = None
+    only: tuple[type, ...] = ()
 
     def missing(self, problem: Any) -> list[str]:
         phrases = super().missing(problem)
         if problem.kind == "multiclass" and not isinstance(problem.loss, self.only):
-            phrases.append(f"the row loss {self.only.__name__}")
+            phrases.append(f"the row loss {' or '.join(cls.__name__ for cls in self.only)}")
         return phrases
 
 

@@ -27,13 +27,15 @@ from typing import Any
 
 import numpy as np
 
+from saddlery.losses.multiclass_hinge import MulticlassHinge
 from saddlery.losses.rows import simplex_threshold
+from saddlery.losses.softmax import Softmax
 from saddlery.parts import kernel
 from saddlery.penalties.base import map_each
 from saddlery.point import Point
-from saddlery.solvers.base import Needs, Solver, State
+from saddlery.solvers.base import Solver, State
 from saddlery.solvers.dual_face import face_newton
-from saddlery.solvers.multiclass_rows import gradient_of
+from saddlery.solvers.multiclass_rows import RowNeeds, gradient_of
 
 __all__ = ["MulticlassSDCA"]
 
@@ -250,8 +252,9 @@ class MulticlassSDCA(Solver):
 
     name = "multiclass_sdca"
     paper = "Keerthi et al. 2008 (sequential dual method), Shalev-Shwartz & Zhang 2016 (prox-SDCA); see docs/solvers.md"
-    needs = Needs(
+    needs = RowNeeds(
         kind="multiclass",
+        only=(Softmax, MulticlassHinge),
         row_loss=("row_conjugate", "row_dual_prox"),
         penalty=("coordinate_map",),
         strongly_convex=True,

@@ -57,7 +57,7 @@ class MulticlassSmoothed(MulticlassNewton):
     paper = "Nesterov smoothing with proximal Newton steps and a predictor; see docs/solvers.md"
     needs = RowNeeds(
         kind="multiclass",
-        only=MulticlassHinge,
+        only=(MulticlassHinge,),
         row_loss=("row_slope", "row_conjugate"),
         penalty=("coordinate_prox", "coordinate_distance", "coordinate_conjugate"),
     )
