@@ -78,14 +78,20 @@ class Softmax(NamedTuple):
         return top - (z[y] + b[y]) + math.log(total)
 
     def row_conjugate(self, y, a, scale):
-        total, balance, least = 0.0, 0.0, 0.0
+        # Sums alone, so that loops become vector code: the class y, whose a is negative, is added to them at the end.
+        total, balance, outside = 0.0, 0.0, 0.0
         for m in range(a.shape[0]):
-            v = scale * a[m] + (1.0 if m == y else 0.0)
-            balance += scale * a[m]
-            least = v if v < least else least
+            v = scale * a[m]
+            balance += v
+            outside += v if v < 0.0 else 0.0
             inside = v if v > 0.0 else 0.0
             total += entropy_term(inside if inside < 1.0 else 1.0)
-        return total if least >= -ROUNDING and abs(balance) <= ROUNDING else math.inf
+        v = scale * a[y] + 1.0
+        outside += (v if v < 0.0 else 0.0) - (scale * a[y] if a[y] < 0.0 else 0.0)
+        total += entropy_term(1.0 if v > 1.0 else (v if v > 0.0 else 0.0))
+        if a[y] > 0.0:  # not in the simplex but for rounding
+            total -= entropy_term(scale * a[y] if scale * a[y] < 1.0 else 1.0)
+        return total if outside >= -a.shape[0] * ROUNDING and abs(balance) <= ROUNDING else math.inf
 
     def row_dual_prox(self, y, a, step, out):
         # v + step log v = c - t with c = a + e_y, so v = step omega((c - t) / step - log step). The sum of all v falls in t and is

@@ -382,6 +382,8 @@ class MulticlassProblem:
             top = float(largest(self.penalty, entries))
 
         def value(t: float) -> float:
+            if t == 0.0:
+                return 0.0  # as are all conjugates there
             conjugates = t * whole if linear else self._conjugate_sum(A, t)
             return -conjugates - self.penalty.conjugate(entries, -t)
 
