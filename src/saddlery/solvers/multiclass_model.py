@@ -39,6 +39,7 @@ ROUNDS = 30  # of both
 PATIENCE = 5  # rounds after which faces are searched one by one
 MAX_FACES = 2000  # coordinates for which that is done
 FACES = 2  # most of them, for each coordinate
+FARTHEST = 1e8  # move of a model, in units of its weights, beyond which it is rounding that moves it
 TINY = 1e-12  # least curvature of a pair: one without any must still return to zero (skipping it stalls at a gap of 0.28)
 
 
@@ -150,7 +151,7 @@ def active_set(penalty: Any, gram: np.ndarray, u: np.ndarray, q: np.ndarray, fre
     new, slope = u.copy(), q + l2 * held * u
     minimise_on_faces(penalty, matrix, new, slope, free, np.inf, penalty.threshold, True, tol, FACES * size, *work)
     move = new - u
-    if not np.isfinite(move).all():
+    if not np.abs(move).max() <= FARTHEST * (1.0 + np.abs(u).max()):  # also if it is not a number
         return
     bent = gram @ move
     m = size - free

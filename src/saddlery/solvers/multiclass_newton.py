@@ -66,6 +66,8 @@ MISSES = 1  # steps with sampled models that may contract little before they get
 REUSE = 0.5  # fall of the violation in a step up to which the model is used again
 SINGLE = 1e-3  # estimated relative gap above which single precision is enough for every model
 ROUNDS = 10  # most Newton steps between two checks
+LITTLE = 200_000  # numbers X x k: on so few a round costs less than a check, and solutions without last digits would depend on
+POLISHED = 1e-10  # how rows are weighted or repeated; the violation, as a share of the largest slope, at which they end
 PROGRESS = 0.1  # fall of the estimated gap that is worth a check,
 WORTH = 3e-3  # from this gap on
 LEAST_DAMPING = 1e-6
@@ -221,7 +223,8 @@ class MulticlassNewton(Solver):
             G: Any = state.G.reshape(problem.d, problem.k)
         else:  # for l1 the largest entry says all; else the problem asks for them all again
             G = Extremes(np.array([state.top])) if problem.penalty.strong_convexity == 0.0 else None
-        return Point(self._weights(problem, state), state.b, state.A, state.T.T, G, state.value, fresh=True)
+        b = state.b - state.b.mean()  # a shift of all classes changes nothing: of all such intercepts, those that sum to zero
+        return Point(self._weights(problem, state), b, state.A, state.T.T, G, state.value, fresh=True)
 
     def _weights(self, problem: Any, state: _State) -> Any:
         """W, as an array or sparse."""
@@ -237,11 +240,17 @@ class MulticlassNewton(Solver):
     def step(self, problem: Any, state: _State) -> None:
         """Rounds until the estimated gap has fallen enough to be worth a check, which costs about as much as a round."""
         before = state.gap
-        for _ in range(ROUNDS):
+        small = self.samples_models and problem.n * problem.d * problem.k <= LITTLE
+        for _ in range(4 * ROUNDS if small else ROUNDS):
             moved = self._round(problem, state)
             state.idle = 0 if moved else state.idle + 1
             state.stalled = state.idle >= 5
-            if state.stalled or (len(state.strengths) == 1 and state.gap <= min(PROGRESS * before, WORTH)):
+            done = (
+                state.violation <= POLISHED * largest(problem.penalty, state.G)
+                if small
+                else state.gap <= min(PROGRESS * before, WORTH)
+            )
+            if state.stalled or (len(state.strengths) == 1 and done):
                 break
 
     def _round(self, problem: Any, state: _State) -> bool:
@@ -258,7 +267,7 @@ class MulticlassNewton(Solver):
         moved = self._newton_step(problem, state, penalty, violation)
         if not moved:
             state.gram, state.violation = None, 0.0
-            state.rows_per_pair *= 4.0
+            state.rows_per_pair = min(4.0 * state.rows_per_pair, float(problem.n))
             state.strengths = state.strengths[1:] or state.strengths
         if problem.fit_intercept:
             self._balance(problem, state)

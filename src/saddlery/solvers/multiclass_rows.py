@@ -158,6 +158,9 @@ def balance(problem: Any, T: np.ndarray, V: np.ndarray, b: np.ndarray, tau: floa
     """
     sums = expand_rows(problem.loss, problem.codes, problem.s, T, T, 0.0, b, margin, tau, T, V, room)
     weight = np.bincount(problem.codes, problem.s, minlength=problem.k)
+    reach = (
+        4.0 * tau + 2.0 * margin + float(np.ptp(T)) + float(np.ptp(b))
+    )  # no step need be longer; where nothing bends, some would
     for _ in range(MOST_BALANCING):
         weighted = V * problem.s
         mass = weighted.sum(axis=1)
@@ -167,7 +170,7 @@ def balance(problem: Any, T: np.ndarray, V: np.ndarray, b: np.ndarray, tau: floa
         system = (np.diag(mass) - weighted @ V.T) / tau
         system += np.diag(np.full(problem.k, 1e-12 * mass.max() / tau)) + system.trace() / problem.k
         move = np.linalg.solve(system, -slope)
-        size, old = 1.0, sums
+        size, old = min(1.0, reach / max(float(np.abs(move).max()), 1e-300)), sums
         while size > 1e-3:
             trial = b + size * move
             sums = expand_rows(problem.loss, problem.codes, problem.s, T, T, 0.0, trial, margin, tau, T, V, room)
