@@ -411,7 +411,7 @@ class MulticlassProblem:
         if primal < dual:  # only then does it matter how large the terms were that cancelled
             terms = np.empty(self.n)
             conjugate_terms(self.loss, self.codes, self.s, a, 1.0, terms)
-            size += float(np.abs(terms).sum() + self.s @ np.abs(a).sum(axis=1))
+            size += float(np.abs(terms).sum() + self.s @ np.abs(a).sum(axis=1)) + self.scale
         return Certificate.of(primal, dual, self.scale, size)
 
     # -- for the loop
