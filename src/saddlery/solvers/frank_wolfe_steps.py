@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,11 +24,12 @@ from saddlery.matrix.vectors import combine_of
 from saddlery.parts import kernel
 from saddlery.penalties.base import atom_buffers
 from saddlery.point import Point
-from saddlery.solvers.base import Needs, State
+from saddlery.solvers.base import Needs, Solver, State
 
 __all__ = [
     "SAMPLING",
     "FrankWolfeState",
+    "GrowingBatches",
     "atom_margins",
     "batch_size",
     "draw",
@@ -157,6 +159,22 @@ def run_sampled_steps(problem: Any, state: Any, batches: Any, blends: Any, steps
     state.iterations += len(sizes)
     state.oracle_calls += len(sizes)
     state.sample_gradients += int(sizes.sum())
+
+
+@dataclass(frozen=True)
+class GrowingBatches(Solver):
+    """What the rivals with growing batches share: iteration k draws `growth` times a power of k rows; w alone is judged."""
+
+    needs = SAMPLING
+
+    growth: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not self.growth > 0.0:
+            raise InputError(f"growth must be positive, not {self.growth!r}")
+
+    def point(self, problem: Any, state: Any) -> Point:
+        return Point(state.v, 0.0, None)
 
 
 # --------------------------------------------------------------------------- sizes

@@ -201,14 +201,6 @@ def _run(
                 stop = Status.CALLBACK
         return stop
 
-    def check_start(point: Any) -> Status | None:
-        """What was certified before stays certified, also where a solver cannot begin at the very points that it is given."""
-        if point is None or point.dual is None:
-            return None
-        best.update(problem, point)
-        certificate = best.confirm(problem)
-        return Status.CONVERGED if certificate.relative_gap <= tol else None
-
     try:
         if isinstance(start, State):
             state = copy.deepcopy(start)
@@ -220,9 +212,10 @@ def _run(
             if state is None:
                 state = method.init(problem, _as_start(problem, start), _as_generator(random_state))
             state.solver, state.best = method.name, best
+            given = None if isinstance(start, Handover) else _as_start(problem, start)
+            if given is not None and given.dual is not None:
+                best.update(problem, given)  # what was certified stays certified, also where a solver cannot begin at these points
             stop = check()
-            if stop is None and start is not None and not isinstance(start, Handover):
-                stop = check_start(_as_start(problem, start))
         while stop is None and epoch < max_epochs:
             if clock() - began >= max_seconds:
                 stop = Status.MAX_SECONDS

@@ -147,4 +147,4 @@ class Multiplier(Solver):
         size = problem.penalty.size(w)
         if size > radius:  # rounding
             w, Xw = w * (radius / size), Xw * (radius / size)
-        return Point(w, b, a, Xw, Xta, fresh=True)
+        return Point(w, b, a, Xw, Xta)  # products of a mix: the last certificate computes them from the data

@@ -25,13 +25,11 @@ from typing import Any
 
 import numpy as np
 
-from saddlery.errors import InputError
 from saddlery.parts import kernel
 from saddlery.point import Point
-from saddlery.solvers.base import Solver
 from saddlery.solvers.frank_wolfe_steps import (
-    SAMPLING,
     FrankWolfeState,
+    GrowingBatches,
     epoch_batches,
     largest_eigenvalue,
     sampled_gradient,
@@ -83,7 +81,7 @@ class _State(FrankWolfeState):
 
 
 @dataclass(frozen=True)
-class SCGS(Solver):
+class SCGS(GrowingBatches):
     """Stochastic conditional gradient sliding, for smooth losses and bounded penalties, without intercept.
 
     An epoch draws about n rows; once the batches have n / 2 rows, it has two iterations.
@@ -104,13 +102,6 @@ class SCGS(Solver):
 
     name = "scgs"
     paper = "Lan & Zhou 2016; rival in Lu & Freund 2020"
-    needs = SAMPLING
-
-    growth: float = 1.0
-
-    def __post_init__(self) -> None:
-        if not self.growth > 0.0:
-            raise InputError(f"growth must be positive, not {self.growth!r}")
 
     def init(self, problem: Any, start: Point | None, rng: np.random.Generator) -> _State:
         return _State(problem, start, rng)
@@ -132,6 +123,3 @@ class SCGS(Solver):
             state.v += share * (state.x - state.v)
             state.oracle_calls += calls
             state.sample_gradients += int(batch)
-
-    def point(self, problem: Any, state: _State) -> Point:
-        return Point(state.v, 0.0, None)

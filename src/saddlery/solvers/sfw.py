@@ -20,10 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from saddlery.errors import InputError
 from saddlery.point import Point
-from saddlery.solvers.base import Solver
-from saddlery.solvers.frank_wolfe_steps import SAMPLING, FrankWolfeState, epoch_batches, run_sampled_steps
+from saddlery.solvers.frank_wolfe_steps import FrankWolfeState, GrowingBatches, epoch_batches, run_sampled_steps
 
 __all__ = ["SFW"]
 
@@ -37,7 +35,7 @@ class _State(FrankWolfeState):
 
 
 @dataclass(frozen=True)
-class SFW(Solver):
+class SFW(GrowingBatches):
     """Stochastic Frank-Wolfe with growing batches, for smooth losses and bounded penalties, without intercept.
 
     An epoch draws about n rows; once the batches have n / 2 rows, it has two iterations.
@@ -58,13 +56,6 @@ class SFW(Solver):
 
     name = "sfw"
     paper = "Hazan & Luo 2016; rival in Lu & Freund 2020"
-    needs = SAMPLING
-
-    growth: float = 1.0
-
-    def __post_init__(self) -> None:
-        if not self.growth > 0.0:
-            raise InputError(f"growth must be positive, not {self.growth!r}")
 
     def init(self, problem: Any, start: Point | None, rng: np.random.Generator) -> _State:
         return _State(problem, start, rng)
@@ -73,6 +64,3 @@ class SFW(Solver):
         batches = epoch_batches(lambda k: self.growth * k * k, state.iterations + 1, state.order.size)
         k = state.iterations + np.arange(1.0, 1.0 + len(batches))
         run_sampled_steps(problem, state, batches, np.ones(len(k)), 2.0 / (k + 1.0))
-
-    def point(self, problem: Any, state: _State) -> Point:
-        return Point(state.v, 0.0, None)

@@ -24,10 +24,8 @@ from typing import Any
 
 import numpy as np
 
-from saddlery.errors import InputError
 from saddlery.point import Point
-from saddlery.solvers.base import Solver
-from saddlery.solvers.frank_wolfe_steps import SAMPLING, FrankWolfeState, epoch_batches, run_sampled_steps
+from saddlery.solvers.frank_wolfe_steps import FrankWolfeState, GrowingBatches, epoch_batches, run_sampled_steps
 
 __all__ = ["SVRF"]
 
@@ -55,7 +53,7 @@ class _State(FrankWolfeState):
 
 
 @dataclass(frozen=True)
-class SVRF(Solver):
+class SVRF(GrowingBatches):
     """Stochastic variance-reduced Frank-Wolfe, for smooth losses and bounded penalties, without intercept.
 
     An epoch draws about n rows or ends a round.
@@ -75,13 +73,8 @@ class SVRF(Solver):
 
     name = "svrf"
     paper = "Hazan & Luo 2016; rival in Lu & Freund 2020"
-    needs = SAMPLING
 
     growth: float = 96.0
-
-    def __post_init__(self) -> None:
-        if not self.growth > 0.0:
-            raise InputError(f"growth must be positive, not {self.growth!r}")
 
     def init(self, problem: Any, start: Point | None, rng: np.random.Generator) -> _State:
         return _State(problem, start, rng)
@@ -95,6 +88,3 @@ class SVRF(Solver):
         k = state.inner + np.arange(1.0, 1.0 + len(batches))
         run_sampled_steps(problem, state, batches, np.ones(len(k)), 2.0 / (k + 1.0))
         state.inner += len(batches)
-
-    def point(self, problem: Any, state: _State) -> Point:
-        return Point(state.v, 0.0, None)
