@@ -32,6 +32,8 @@ class Matrix:
         Normalised data: float32 or float64, finite, sparse indices sorted and without duplicates.
     """
 
+    compiled = True  # whether kernels may loop over all of it; see matrix/partial.py
+
     def __init__(self, values: Any):
         self.values = values
         self.shape: tuple[int, int] = values.shape
@@ -152,6 +154,10 @@ class Matrix:
     def take_rows(self, index: np.ndarray) -> Matrix:
         """The rows of `index` as a matrix of their own."""
         return Matrix(self.csr[index] if self.is_sparse else np.ascontiguousarray(self.values[index]))
+
+    def take_cols(self, index: np.ndarray) -> Matrix:
+        """The columns of `index` as a matrix of their own, whose stack of columns is free."""
+        return Matrix(self.csc[:, index] if self.is_sparse else np.asfortranarray(self.values[:, index]))
 
 
 def count_nonzero(values: Any) -> int:

@@ -136,7 +136,8 @@ class Needs:
     """What a solver asks of a problem, checked before anything is compiled.
 
     `kind` is the kind of problem that it solves, or several; `loss` and `penalty` are the verbs that it calls, `row_loss` those of
-    row losses if it solves problems of both sorts.
+    row losses if it solves problems of both sorts; `partial` says that it takes data which are read in parts
+    (:class:`~saddlery.matrix.partial.PartialMatrix`).
     """
 
     kind: str | tuple[str, ...] = "linear"
@@ -153,6 +154,7 @@ class Needs:
     signs: bool = False
     dense_weights: bool = False
     l1: bool = False
+    partial: bool = False
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -187,6 +189,9 @@ class Needs:
             phrases.append(
                 f"fewer weights (it keeps all of W in memory: {problem.d:,} features x {problem.k:,} classes are too many)"
             )
+        matrix = getattr(problem, "matrix", None)
+        if matrix is not None and not matrix.compiled and not self.partial:
+            phrases.append(f"data in memory ({matrix!r} is read in parts)")
         if self.no_intercept and problem.fit_intercept:
             phrases.append("a problem without intercept")
         return phrases
