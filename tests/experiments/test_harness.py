@@ -70,7 +70,7 @@ def test_markdown(tiny, tmp_path):
     text = report.files[0].read_text()
     assert text.startswith("# Sums of squares\n\nArchimedes, On spirals.\n")
     assert "| n | sum |\n|---:|---:|\n| 1 | 6 |\n" in text
-    assert text.endswith("- They grow.\n")
+    assert text.endswith("- They grow.\n\n![Sums of squares](figure.png)\n")
 
 
 def test_data_are_part_of_the_key(tiny, tmp_path, monkeypatch, data_folder):
@@ -113,10 +113,10 @@ def test_errors_of_a_run_are_not_swallowed(tiny, tmp_path, monkeypatch):
 def test_without_matplotlib_there_is_a_note(tiny, tmp_path, monkeypatch):
     (plan,) = harness.plan(["tiny"], Path("nowhere"))
 
-    def draw(settings, results):
+    def picture(charts):
         raise ModuleNotFoundError("No module named 'matplotlib'", name="matplotlib")
 
-    monkeypatch.setattr(plan.experiment, "draw", draw, raising=False)
+    monkeypatch.setattr(harness, "picture", picture)
     (report,) = harness.reproduce([plan], tmp_path / "out", "", lambda n, cost: Progress(n, cost, io.StringIO()))
     assert report.outcome.notes[-1] == harness.NO_MATPLOTLIB
     assert report.content["figures"] == []

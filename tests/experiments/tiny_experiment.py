@@ -4,7 +4,7 @@ import os
 import time
 from pathlib import Path
 
-from saddlery.experiments.base import Column, Experiment, Outcome, Row, Run, Table
+from saddlery.experiments.base import Chart, Column, Experiment, Outcome, Row, Run, Series, Table
 
 
 def add_up(data, report, *, upto, seed, log, pause):
@@ -43,4 +43,8 @@ class Tiny(Experiment):
 
     def outcome(self, settings, results):
         rows = [Row([run.settings["upto"], record.result["total"]], [record.key]) for run, record in results.pairs]
-        return Outcome([Table("Sums", (Column("n"), Column("sum", "{:,d}")), rows, left=0)], ["They grow."])
+        upto, totals = (list(column) for column in zip(*(row.values for row in rows), strict=True))
+        keys = [record.key for _, record in results.pairs]
+        line = Series("sums", upto, totals, keys, low=[t - 1 for t in totals], high=[t + 1 for t in totals])
+        charts = [Chart("Growth", "n", "sum", [line, Series("n", upto, upto, [], dashed=True)])]
+        return Outcome([Table("Sums", (Column("n"), Column("sum", "{:,d}")), rows, left=0)], ["They grow."], charts)

@@ -61,9 +61,25 @@ def run(args: Any) -> int:
         )
         return STOPPED
     (_print_json if args.json else _print_text)(reports)
+    _write_page(args, output, reports, [_refusal([plan], folder) for plan in impossible])
     for plan in impossible:
         print(f"saddlery: warning: left out: {_refusal([plan], folder)}", file=sys.stderr)
     return DONE if reports else BAD_INPUT
+
+
+def _write_page(args: Any, output: Path, reports: Any, left_out: list[str]) -> None:
+    """The page of what was asked for; quick results have a page of their own."""
+    from saddlery.experiments.page import NO_PLOTLY, write_page
+
+    path = output / ("quick.html" if args.quick else "index.html")
+    try:
+        write_page(path, [report.content for report in reports], left_out, _command(args))
+    except ImportError as error:
+        if error.name is None or not error.name.startswith("plotly"):
+            raise
+        print(f"saddlery: warning: {NO_PLOTLY}", file=sys.stderr)
+        return
+    print(f"wrote {path}", file=sys.stderr if args.json else sys.stdout)
 
 
 def _wanted(names: list[str]) -> list[str]:

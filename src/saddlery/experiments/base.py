@@ -1,4 +1,4 @@
-"""What an experiment is: settings as data, runs that can be kept, and an outcome made of tables, notes and a picture.
+"""What an experiment is: settings as data, runs that can be kept, and an outcome made of tables, notes and charts.
 
 An experiment computes nothing itself. It names its runs; the harness runs them, or takes them from the records; the experiment then
 reads the records. So a table and a figure may share runs, and each number can be traced to a record.
@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
-__all__ = ["Column", "Experiment", "Outcome", "Record", "Results", "Row", "Run", "Table"]
+__all__ = ["Chart", "Column", "Experiment", "Outcome", "Record", "Results", "Row", "Run", "Series", "Table"]
 
 
 class Run(NamedTuple):
@@ -123,12 +123,60 @@ def _text(value: Any, form: str) -> str:
     return value if isinstance(value, str) else form.format(value)
 
 
+class Series(NamedTuple):
+    """A line of a chart, and the keys of the records it comes from.
+
+    Attributes
+    ----------
+    name : str
+        What the legend says; lines of one name, in all charts of an experiment, share a colour.
+    x, y : sequences of float
+        Its points.
+    keys : sequence of str
+        Records.
+    low, high : sequences of float, optional
+        A band around the line, such as one standard deviation.
+    dashed : bool
+        A second line of the same name, which the legend does not list again.
+    """
+
+    name: str
+    x: Sequence[float]
+    y: Sequence[float]
+    keys: Sequence[str] = ()
+    low: Sequence[float] | None = None
+    high: Sequence[float] | None = None
+    dashed: bool = False
+
+
+class Chart(NamedTuple):
+    """A chart as data: the picture and the page are both drawn from it.
+
+    Attributes
+    ----------
+    title, x, y : str
+        What it shows, and the names of its axes.
+    series : list of Series
+        Its lines.
+    log_x, log_y : bool
+        Whether the axes are logarithmic at first; values that are not positive then have no place.
+    """
+
+    title: str
+    x: str
+    y: str
+    series: list[Series]
+    log_x: bool = True
+    log_y: bool = True
+
+
 @dataclass
 class Outcome:
     """What an experiment shows: tables, and sentences about what holds and what does not."""
 
     tables: list[Table]
     notes: list[str] = field(default_factory=list)
+    charts: list[Chart] = field(default_factory=list)
 
 
 @dataclass
@@ -171,9 +219,5 @@ class Experiment:
         raise NotImplementedError
 
     def outcome(self, settings: dict[str, Any], results: Results) -> Outcome:
-        """Tables and notes, read off the records."""
+        """Tables, notes and charts, read off the records."""
         raise NotImplementedError
-
-    def draw(self, settings: dict[str, Any], results: Results) -> Any:
-        """A matplotlib Figure, or None if there is nothing to draw."""
-        return None

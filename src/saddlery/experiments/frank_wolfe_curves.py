@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from saddlery.experiments.base import Column, Experiment, Outcome, Results, Row, Run, Table
+from saddlery.experiments.base import Chart, Column, Experiment, Outcome, Results, Row, Run, Series, Table
 from saddlery.experiments.frank_wolfe import Curve, curves_of, optimum_of, runs_of, settings_of
 
 __all__ = ["GapFigure"]
@@ -59,7 +59,8 @@ class GapFigure(Experiment):
             "The paper sees GSFW ahead of the other four after a while. Here, where the shorter of two runs ends:",
             *claims,
         ]
-        return Outcome([Table(f"P - P* after so many {self.what}", tuple(columns), rows, left=2)], notes)
+        charts = [self._chart(settings, results, data) for data in there]
+        return Outcome([Table(f"P - P* after so many {self.what}", tuple(columns), rows, left=2)], notes, charts)
 
     def _error(self, curve: Curve, calls: float, tol: float) -> float | None:
         """The smallest P - P* seen within so many calls; None if the run ended before and might have gone further."""
@@ -80,31 +81,13 @@ class GapFigure(Experiment):
         fails = f"not (yet) ahead of {', '.join(ahead)}" if ahead else ""
         return f"{'; '.join(part for part in (holds, fails) if part)}."
 
-    def draw(self, settings: dict[str, Any], results: Results) -> Any:
-        from matplotlib.figure import Figure
-        from matplotlib.lines import Line2D
-
-        from saddlery.report.displays import COLOURS
-
-        there = [name for name in settings["data"] if name not in results.missing]
-        picture = Figure(figsize=(max(4.2 * len(there), 6.4), 4.8), layout="constrained", dpi=120)
-        for ax, data in zip(picture.subplots(1, len(there), sharey=True, squeeze=False)[0], there, strict=True):
-            for method, colour in zip(settings["methods"], COLOURS, strict=False):
-                curve = curves_of(settings, results, data, method)[0]
-                calls = getattr(curve, self.axis)
-                for values, style in ((curve.error, "-"), (curve.gap, "--")):
-                    shown = (calls > 0) & (values > 0)
-                    ax.plot(calls[shown], values[shown].clip(FLOOR), style, color=colour, linewidth=1.6 if style == "-" else 0.9)
-            ax.set(xscale="log", yscale="log", xlabel=self.what, title=data)
-            ax.grid(True, which="major", color="#999999", alpha=0.3, linewidth=0.6)
-            ax.spines[["top", "right"]].set_visible(False)
-        picture.axes[0].set_ylabel("P - P* (solid), proved gap (dashed)")
-        lines = [Line2D([], [], color=colour) for colour in COLOURS[: len(settings["methods"])]]
-        picture.legend(
-            lines,
-            list(settings["methods"]),
-            loc="outside lower center",
-            ncols=(len(lines) + 1) // 2 if len(there) == 1 else len(lines),
-            frameon=False,
-        )
-        return picture
+    def _chart(self, settings: dict[str, Any], results: Results, data: str) -> Chart:
+        """P - P* (solid) and the proved gap (dashed) of every method."""
+        lines = []
+        for method in settings["methods"]:
+            curve = curves_of(settings, results, data, method)[0]
+            calls, keys = getattr(curve, self.axis), [curve.record.key, optimum_of(results, data).key]
+            for values, dashed in ((curve.error, False), (curve.gap, True)):
+                shown = (calls > 0) & (values > 0)
+                lines.append(Series(method, calls[shown], values[shown].clip(FLOOR), keys, dashed=dashed))
+        return Chart(data, self.what, "P - P* (solid), proved gap (dashed)", lines)

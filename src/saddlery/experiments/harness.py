@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from saddlery.experiments import data as data_sets
-from saddlery.experiments.base import Experiment, Outcome, Record, Results, Run
+from saddlery.experiments.base import Chart, Experiment, Outcome, Record, Results, Run
+from saddlery.experiments.pictures import picture, thin
 from saddlery.experiments.progress import Progress
 from saddlery.experiments.records import Store, key_of, versions
 from saddlery.experiments.sources import sources_digest
@@ -176,7 +177,7 @@ def _report(item: Plan, runner: _Runner, output: Path, bar: Progress) -> Report:
     outcome = item.experiment.outcome(item.settings, results)
     folder = output / item.folder
     folder.mkdir(parents=True, exist_ok=True)
-    pictures = _draw(item, results, outcome, folder)
+    pictures = _draw(outcome, folder)
     places = {record.key: f"{RECORDS}/{runner.store.path(run, record.key).name}" for run, record in pairs}
     content = {
         "experiment": item.name,
@@ -189,6 +190,7 @@ def _report(item: Plan, runner: _Runner, output: Path, bar: Progress) -> Report:
         "missing": item.missing,
         "tables": [_table_content(table, places) for table in outcome.tables],
         "notes": outcome.notes,
+        "charts": [_chart_content(chart, places) for chart in outcome.charts],
         "figures": [path.name for path in pictures],
         "records": list(places.values()),
     }
@@ -198,15 +200,15 @@ def _report(item: Plan, runner: _Runner, output: Path, bar: Progress) -> Report:
     return Report(item.name, item.experiment.title, item.experiment.paper, outcome, files, content)
 
 
-def _draw(item: Plan, results: Results, outcome: Outcome, folder: Path) -> list[Path]:
+def _draw(outcome: Outcome, folder: Path) -> list[Path]:
+    if not outcome.charts:
+        return []
     try:
-        figure = item.experiment.draw(item.settings, results)
+        figure = picture(outcome.charts)
     except ImportError as error:
         if error.name is None or not error.name.startswith("matplotlib"):
             raise
         outcome.notes.append(NO_MATPLOTLIB)
-        return []
-    if figure is None:
         return []
     paths = [folder / "figure.png", folder / "figure.svg"]
     for path in paths:
@@ -220,7 +222,19 @@ def _table_content(table: Any, places: dict[str, str]) -> dict[str, Any]:
         {"values": dict(zip(heads, row.values, strict=True)), "records": [places[key] for key in dict.fromkeys(row.keys)]}
         for row in table.rows
     ]
-    return {"title": table.title, "columns": heads, "rows": rows}
+    return {"title": table.title, "columns": heads, "rows": rows, "texts": table.texts()}
+
+
+def _chart_content(chart: Chart, places: dict[str, str]) -> dict[str, Any]:
+    """A chart as JSON can hold it: lines thinned to what the eye can see, each with its records."""
+    lines = []
+    for line in chart.series:
+        kept = thin(line, chart.log_x)
+        columns = {name: getattr(kept, name) for name in ("x", "y", "low", "high")}
+        points = {name: [float(value) for value in values] for name, values in columns.items() if values is not None}
+        records = [places[key] for key in dict.fromkeys(line.keys)]
+        lines.append({"name": line.name, "dashed": line.dashed, **points, "records": records})
+    return {**chart._asdict(), "series": lines}
 
 
 def _markdown(item: Plan, outcome: Outcome, pictures: list[Path]) -> str:

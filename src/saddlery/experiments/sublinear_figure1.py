@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from statistics import median
 from typing import Any
 
-from saddlery.experiments.base import Column, Experiment, Outcome, Record, Results, Row, Run, Table
+from saddlery.experiments.base import Chart, Column, Experiment, Outcome, Record, Results, Row, Run, Series, Table
 from saddlery.experiments.sublinear_table1 import PAPER
 
 __all__ = ["SublinearFigure1"]
 
 FUNCTION = "saddlery.experiments.sublinear_runs:trajectory"
+FLOOR = 1e-6  # below, a difference of two values says nothing worth drawing
 METHODS: dict[str, dict[str, Any]] = {
     "Algorithm 1": {"solver": "sublinear", "options": {}},
     "SMD, partial sampling": {"solver": "stochastic_mirror_descent", "options": {"sampling": "partial"}},
@@ -79,32 +80,22 @@ class SublinearFigure1(Experiment):
                 Table("Where the runs end, median over seeds", ends, last, left=2),
             ],
             _notes(settings, results, best, bound),
+            _charts(settings, results, best),
         )
 
-    def draw(self, settings: dict[str, Any], results: Results) -> Any:
-        from matplotlib.figure import Figure
 
-        from saddlery.report.displays import COLOURS
-
-        best, _ = _best(results)
-        picture = Figure(figsize=(9.6, 4.6), layout="constrained", dpi=120)
-        left, right = picture.subplots(1, 2)
-        for method, colour in zip(settings["methods"], COLOURS, strict=False):
-            result = _records(settings, results, method)[0].result
-            seconds = [max(value, 1e-3) for value in result["seconds"]]
-            left.plot(
-                seconds,
-                [max(p - d, 1e-6) for p, d in zip(result["primal"], result["dual"], strict=True)],
-                color=colour,
-                label=method,
-            )
-            right.plot(seconds, [max(p - best, 1e-6) for p in result["primal"]], color=colour)
-        for ax, what in ((left, "proved gap"), (right, "P - best P")):
-            ax.set(xscale="log", yscale="log", xlabel="seconds of the processor", title=what)
-            ax.grid(True, which="major", color="#999999", alpha=0.3, linewidth=0.6)
-            ax.spines[["top", "right"]].set_visible(False)
-        picture.legend(loc="outside lower center", ncols=4, frameon=False)
-        return picture
+def _charts(settings: dict[str, Any], results: Results, best: float) -> list[Chart]:
+    """The proved gap, and the distance of the primal value to the best one of all runs, against time."""
+    gaps, errors = [], []
+    for method in settings["methods"]:
+        record = _records(settings, results, method)[0]
+        primal, dual = record.result["primal"], record.result["dual"]
+        seconds = [max(value, 1e-3) for value in record.result["seconds"]]
+        gaps.append(Series(method, seconds, [max(p - d, FLOOR) for p, d in zip(primal, dual, strict=True)], [record.key]))
+        keys = [record.key, *(other.key for _, other in results.pairs)]  # the best value may come from any of them
+        errors.append(Series(method, seconds, [max(p - best, FLOOR) for p in primal], keys))
+    axis = "seconds of the processor"
+    return [Chart("Proved gap", axis, "P - D", gaps), Chart("Primal accuracy", axis, "P - best P", errors)]
 
 
 def _records(settings: dict[str, Any], results: Results, method: str) -> list[Record]:
