@@ -161,6 +161,8 @@ EXPERIMENTS = Registry(
     "experiment",
     "saddlery.experiments",
     {
+        "doubly-greedy-figure1": "saddlery.experiments.doubly_greedy_figure1:DoublyGreedyFigure1",
+        "doubly-greedy-table2": "saddlery.experiments.doubly_greedy_table2:DoublyGreedyTable2",
         "frank-wolfe-table3": "saddlery.experiments.frank_wolfe_table3:FrankWolfeTable3",
         "frank-wolfe-figure1": "saddlery.experiments.frank_wolfe_figure1:FrankWolfeFigure1",
         "frank-wolfe-figure2": "saddlery.experiments.frank_wolfe_figure2:FrankWolfeFigure2",

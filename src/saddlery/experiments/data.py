@@ -19,11 +19,14 @@ SOURCE = "the LIBSVM data page, https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/d
 
 
 class DataSet(NamedTuple):
-    """A file of the LIBSVM page: its name there, its number of columns, and the labels that become +1 (others become -1)."""
+    """A file of the LIBSVM page: its name there, its number of columns, and the labels that become +1 (others become -1).
+
+    Without such labels they stay as they are.
+    """
 
     file: str
     columns: int
-    positive: tuple[int, ...] = (1,)
+    positive: tuple[int, ...] | None = (1,)
 
 
 SETS = {
@@ -31,6 +34,8 @@ SETS = {
     "w8a": DataSet("w8a", 300),
     "mushrooms": DataSet("mushrooms", 112),
     "gisette": DataSet("gisette_scale", 5000),
+    "mnist": DataSet("mnist", 780, None),
+    "news20": DataSet("news20", 62_061, None),
 }
 
 
@@ -44,14 +49,15 @@ def find(folder: Path, name: str) -> Path | None:
 
 
 def load(path: Path, name: str) -> tuple[Any, np.ndarray]:
-    """X (CSR) and y (-1 and +1) of a data set."""
+    """X (CSR) and y (-1 and +1, or labels) of a data set."""
     import numpy as np
 
     from saddlery.data import read_data
 
     entry = SETS[name]
     data = read_data(path, n_features=entry.columns, format="svmlight")
-    return data.X, np.where(np.isin(np.asarray(data.y), entry.positive), 1.0, -1.0)
+    labels = np.asarray(data.y)
+    return data.X, labels if entry.positive is None else np.where(np.isin(labels, entry.positive), 1.0, -1.0)
 
 
 def file_digest(path: Path) -> str:
