@@ -17,6 +17,7 @@ _PLACES = {
     "CURProblem": "saddlery.problems.cur",
     "CompletionProblem": "saddlery.problems.completion",
     "LowRank": "saddlery.problems.completion",
+    "Game": "saddlery.problems.games",
     "Certificate": "saddlery.certificate",
     "certify": "saddlery.certificate",
     "solve": "saddlery.solvers.loop",
@@ -40,7 +41,7 @@ _PLACES = {
     "InputError": "saddlery.errors",
     "UnsupportedError": "saddlery.errors",
 }
-_MODULES = ("losses", "penalties", "solvers")
+_MODULES = ("geometry", "losses", "penalties", "solvers")
 
 __all__ = [
     "CURDecomposition",
@@ -48,6 +49,7 @@ __all__ = [
     "Certificate",
     "CompletionProblem",
     "ConvergenceDisplay",
+    "Game",
     "InputError",
     "LinearClassifier",
     "LinearClassifierCV",
@@ -66,6 +68,7 @@ __all__ = [
     "__version__",
     "audit",
     "certify",
+    "geometry",
     "load",
     "losses",
     "path",
@@ -90,7 +93,7 @@ def __dir__() -> list[str]:
 
 
 if TYPE_CHECKING:  # what type checkers and editors see
-    from saddlery import losses, penalties, solvers
+    from saddlery import geometry, losses, penalties, solvers
     from saddlery.certificate import Certificate, certify
     from saddlery.data import read_data
     from saddlery.errors import InputError, UnsupportedError
@@ -105,6 +108,7 @@ if TYPE_CHECKING:  # what type checkers and editors see
     from saddlery.paths import PathResult, path
     from saddlery.problems.completion import CompletionProblem, LowRank
     from saddlery.problems.cur import CURProblem
+    from saddlery.problems.games import Game
     from saddlery.problems.linear import LinearProblem
     from saddlery.problems.multiclass import MulticlassProblem
     from saddlery.report.displays import ConvergenceDisplay, PathDisplay

@@ -2,7 +2,8 @@
 
 from saddlery.problems.completion import CompletionProblem, LowRank
 from saddlery.problems.cur import CURProblem
+from saddlery.problems.games import Game
 from saddlery.problems.linear import LinearProblem
 from saddlery.problems.multiclass import MulticlassProblem
 
-__all__ = ["CURProblem", "CompletionProblem", "LinearProblem", "LowRank", "MulticlassProblem"]
+__all__ = ["CURProblem", "CompletionProblem", "Game", "LinearProblem", "LowRank", "MulticlassProblem"]
