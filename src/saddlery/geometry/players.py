@@ -6,7 +6,7 @@ weights. Averages are taken of points, by plain arithmetic.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -28,7 +28,7 @@ class Player:
 
     shape: tuple[int, ...]
     strength: float
-    geometry: ClassVar[str] | str
+    geometry: str
 
     def check(self) -> None:
         """Refuse parameters that make no set."""

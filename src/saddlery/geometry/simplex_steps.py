@@ -1,7 +1,7 @@
 """The loops of players on simplices: scaling to the sum 1 under caps, in entropy and in Euclidean geometry.
 
-A point is one or more blocks of weights, each of the sum 1. The KL projection of exp(logs) onto a block is min(c exp(logs), cap), where
-c is found by capping what exceeds, and scaling the rest anew, until nothing does: the set of capped weights only grows.
+A point is one or more blocks of weights, each of the sum 1. The KL projection of exp(logs) onto a block is min(c exp(logs), cap),
+where c is found by capping what exceeds, and scaling the rest anew, until nothing does: the set of capped weights only grows.
 """
 
 from __future__ import annotations

@@ -41,13 +41,14 @@ class LogWeights(NamedTuple):
 class Simplices(Player):
     """What the three players share."""
 
-    def __init__(self, sizes: Any, caps: Any, entropy: float, l2: float, reference: Any, geometry: str):
+    def __init__(self, sizes: Any, caps: Any, entropy: float, l2: float, reference: Any, geometry: str | None):
         starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         n = int(starts[-1])
         self.shape = (n,)
         self.entropy, self.l2 = _strength("entropy", entropy), _strength("l2", l2)
         if self.entropy > 0.0 and self.l2 > 0.0:
             raise InputError("a player has one regulariser: give entropy or l2, not both")
+        geometry = ("entropy" if self.entropy > 0.0 else "euclidean") if geometry is None else geometry
         if geometry not in ("entropy", "euclidean"):
             raise InputError(f"geometry must be 'entropy' or 'euclidean', not {geometry!r}")
         if geometry == "entropy" and self.l2 > 0.0:
@@ -62,7 +63,8 @@ class Simplices(Player):
             sums = np.add.reduceat(caps, starts[:-1])
             if (sums < 1.0 - EXCESS).any():
                 raise InputError(
-                    f"the caps of {n} weights sum to {sums.min():.6g}, so the weights cannot sum to 1: raise cap to {1.0 / n:.6g} or more"
+                    f"the caps of {n} weights sum to {sums.min():.6g}, so the weights cannot sum to 1: "
+                    f"raise cap to {1.0 / n:.6g} or more"
                 )
 
     @property
@@ -72,7 +74,7 @@ class Simplices(Player):
 
     def __repr__(self) -> str:
         names = [f"{name}={value:g}" for name, value in (("entropy", self.entropy), ("l2", self.l2)) if value > 0.0]
-        names += ["geometry='euclidean'"] if self.geometry == "euclidean" else []
+        names += ["geometry='euclidean'"] if self.entropy > 0.0 and self.geometry == "euclidean" else []
         return f"{type(self).__name__}({', '.join([self._size_text(), *names])})"
 
     def _size_text(self) -> str:
@@ -192,12 +194,12 @@ class Simplex(Simplices):
     entropy : float, default=0.0
         Strength of the regulariser ``sum x log(x / reference)``.
     l2 : float, default=0.0
-        Strength of the regulariser ``|x|^2 / 2``; only with ``geometry="euclidean"``.
+        Strength of the regulariser ``|x|^2 / 2``; only in Euclidean geometry.
     reference : array of shape (n,), optional
-        Positive numbers that the entropy is relative to; 1 by default.
-    geometry : {"entropy", "euclidean"}, default="entropy"
+        Positive numbers that the entropy is relative to; 1 by default. They need not sum to 1.
+    geometry : {"entropy", "euclidean"}, optional
         How steps are measured: by the KL divergence or by the Euclidean distance. It changes how fast a game is solved, not its
-        solution.
+        solution. By default the KL divergence goes with an entropy, and the Euclidean distance with everything else.
 
     Examples
     --------
@@ -207,7 +209,7 @@ class Simplex(Simplices):
     array([0.33333333, 0.33333333, 0.33333333])
     """
 
-    def __init__(self, n: int, entropy: float = 0.0, *, l2: float = 0.0, reference: Any = None, geometry: str = "entropy"):
+    def __init__(self, n: int, entropy: float = 0.0, *, l2: float = 0.0, reference: Any = None, geometry: str | None = None):
         super().__init__([_count(n)], None, entropy, l2, reference, geometry)
 
 
@@ -232,7 +234,7 @@ class CappedSimplex(Simplices):
     """
 
     def __init__(
-        self, n: int, cap: Any, entropy: float = 0.0, *, l2: float = 0.0, reference: Any = None, geometry: str = "entropy"
+        self, n: int, cap: Any, entropy: float = 0.0, *, l2: float = 0.0, reference: Any = None, geometry: str | None = None
     ):
         super().__init__([_count(n)], cap, entropy, l2, reference, geometry)
 
@@ -255,7 +257,7 @@ class ProductOfSimplices(Simplices):
     array([0.5 , 0.5 , 0.25, 0.25, 0.25, 0.25])
     """
 
-    def __init__(self, sizes: Any, entropy: float = 0.0, *, l2: float = 0.0, reference: Any = None, geometry: str = "entropy"):
+    def __init__(self, sizes: Any, entropy: float = 0.0, *, l2: float = 0.0, reference: Any = None, geometry: str | None = None):
         self.sizes = [_count(size) for size in np.atleast_1d(sizes).tolist()]
         super().__init__(self.sizes, None, entropy, l2, reference, geometry)
 

@@ -13,7 +13,8 @@ x, the maximiser y; both are arrays. Solvers see of a game
   they are known. A solver may put the ``dual`` and ``Xta`` of one such point beside the rest of another;
 - ``players_at(point)``: the other way, for a start: (x, y), each None if it is unknown;
 
-and the loop what it sees of every problem: ``evaluate certificate certify first_point as_point nonzeros check_cost size``. The scale of relative gaps is max(|P|, |D|) of the best values so far.
+and the loop what it sees of every problem: ``evaluate certificate certify first_point as_point nonzeros check_cost size``.
+The scale of relative gaps is max(|P|, |D|) of the best values so far.
 """
 
 from __future__ import annotations

@@ -9,9 +9,9 @@ with the regularisers of the players inside of the prox. The step is accepted wh
     step <G(z1) - G(z), z1 - z2> <= D(z1, z) + D(z2, z1)
 
 and then grows by 1.1, else it is halved: no constant of the game is needed. With regularisers the last iterate converges linearly;
-without them the mean of the z1, weighted by their steps, has a gap of order 1 / t. Both are judged, and the better is offered to the
-certificate. Where the mean is ahead the method begins anew from it whenever its gap has fallen enough, which makes the rate linear on
-matrix games.
+without them the mean of the z1, weighted by their steps, has a gap of order 1 / t. Both are judged, and the better is offered to
+the certificate. Now and then the mean begins anew, and so do the iterates where it is ahead of them, which makes the rate linear on
+matrix games (Applegate et al. 2021).
 
 ======  ===========================  =====================================================
 here    meaning                      letters of Shi, Zhang & Yu (2017)
@@ -39,7 +39,9 @@ __all__ = ["Extragradient", "Place", "better_of", "place_at"]
 
 LARGER, SMALLER = 1.1, 0.5
 LEAST_STEP = 1e-18  # in units of the first: below it, no step is accepted in floating point
-RESTART = 0.5  # the gap must have fallen by this factor since the last beginning
+RESTART = 0.2  # a new beginning when the gap has fallen by this factor since the last,
+LONG = 0.36  # or when so large a share of all iterations lies behind it
+AHEAD = 0.7  # the mean is where to begin if its gap is so much smaller
 
 
 class Place(NamedTuple):
@@ -75,7 +77,7 @@ class _State(State):
         self.weight = 0.0
         self.judged: Any = None
         self.use_mean = False
-        self.began_gap = math.inf
+        self.began_gap, self.began = math.inf, 0
         self.epochs, self.next_look = 0, 1
         self.iterations = self.restarts = self.rejected = 0
         self.pairs = 1
@@ -190,11 +192,13 @@ class Extragradient(Solver):
         wait = 1 if state.use_mean else state.epochs  # where the mean is ahead it is looked at often, else seldom
         state.next_look = state.epochs + max(1, min(wait, 8))
         gap = min(last, mean)
-        if self.restarts and state.use_mean and gap <= RESTART * state.began_gap:
+        fell = gap <= RESTART * state.began_gap or state.iterations - state.began >= LONG * state.iterations
+        if not self.restarts or not fell:
+            return
+        if mean < AHEAD * last:
             one, two = problem.players
-            u, v = one.state_at(state.mean[0]), two.state_at(state.mean[1])
-            state.now = place_at(problem, u, v)
+            state.now = place_at(problem, one.state_at(state.mean[0]), two.state_at(state.mean[1]))
             state.pairs += 1
             state.accesses += problem.pair_cost
-            state.mean, state.weight, state.began_gap = state.now[2:], 0.0, gap
             state.restarts += 1
+        state.mean, state.weight, state.began_gap, state.began = state.now[2:], 0.0, gap, state.iterations
