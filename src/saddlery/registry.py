@@ -147,6 +147,7 @@ SOLVERS = Registry(
         "cur_corrective": "saddlery.solvers.cur_corrective:CURCorrective",
         "low_rank": "saddlery.solvers.low_rank:LowRankCorrective",
         "extragradient": "saddlery.solvers.extragradient:Extragradient",
+        "breg_svrg": "saddlery.solvers.breg_svrg:BregSVRG",
     },
 )
 READERS = Registry(
