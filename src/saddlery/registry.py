@@ -168,5 +168,6 @@ EXPERIMENTS = Registry(
         "frank-wolfe-figure2": "saddlery.experiments.frank_wolfe_figure2:FrankWolfeFigure2",
         "sublinear-table1": "saddlery.experiments.sublinear_table1:SublinearTable1",
         "sublinear-figure1": "saddlery.experiments.sublinear_figure1:SublinearFigure1",
+        "lpboost-figure1": "saddlery.experiments.lpboost_figure1:LPBoostFigure1",
     },
 )

@@ -230,7 +230,8 @@ class LPBoostClassifier(ClassifierMixin, BaseEstimator):
         -------
         array of shape (n_rows,)
         """
-        return self.classes_[(self.decision_function(X) > 0.0).astype(int)]
+        margins = self.decision_function(X)
+        return self.classes_[(margins > 0.0).astype(int)]
 
     def _live_table(self) -> Any:
         if not self.verbose:
@@ -245,8 +246,8 @@ class LPBoostClassifier(ClassifierMixin, BaseEstimator):
             REMEDIES[solution.status] if solution.status in budgets else "give larger entropies, or accept this by a larger tol"
         )
         warnings.warn(
-            f"LPBoostClassifier is not certified to tol={self.tol:g}: a relative gap of {solution.certificate.relative_gap:.2e} was "
-            f"reached in {solution.epochs} epochs ({solution.status}); {remedy}",
+            f"LPBoostClassifier is not certified to tol={self.tol:g}: a relative gap of "
+            f"{solution.certificate.relative_gap:.2e} was reached in {solution.epochs} epochs ({solution.status}); {remedy}",
             ConvergenceWarning,
             stacklevel=3,
         )
