@@ -17,6 +17,8 @@ _PLACES = {
     "CURProblem": "saddlery.problems.cur",
     "CompletionProblem": "saddlery.problems.completion",
     "LowRank": "saddlery.problems.completion",
+    "Game": "saddlery.problems.games",
+    "BoostingProblem": "saddlery.problems.boosting",
     "Certificate": "saddlery.certificate",
     "certify": "saddlery.certificate",
     "solve": "saddlery.solvers.loop",
@@ -24,6 +26,7 @@ _PLACES = {
     "Status": "saddlery.solvers.base",
     "LinearClassifier": "saddlery.estimators.classifier",
     "LinearRegressor": "saddlery.estimators.regressor",
+    "LPBoostClassifier": "saddlery.estimators.lpboost",
     "LinearClassifierCV": "saddlery.estimators.cv",
     "LinearRegressorCV": "saddlery.estimators.cv",
     "path": "saddlery.paths",
@@ -40,15 +43,18 @@ _PLACES = {
     "InputError": "saddlery.errors",
     "UnsupportedError": "saddlery.errors",
 }
-_MODULES = ("losses", "penalties", "solvers")
+_MODULES = ("geometry", "losses", "penalties", "solvers")
 
 __all__ = [
+    "BoostingProblem",
     "CURDecomposition",
     "CURProblem",
     "Certificate",
     "CompletionProblem",
     "ConvergenceDisplay",
+    "Game",
     "InputError",
+    "LPBoostClassifier",
     "LinearClassifier",
     "LinearClassifierCV",
     "LinearProblem",
@@ -66,6 +72,7 @@ __all__ = [
     "__version__",
     "audit",
     "certify",
+    "geometry",
     "load",
     "losses",
     "path",
@@ -90,7 +97,7 @@ def __dir__() -> list[str]:
 
 
 if TYPE_CHECKING:  # what type checkers and editors see
-    from saddlery import losses, penalties, solvers
+    from saddlery import geometry, losses, penalties, solvers
     from saddlery.certificate import Certificate, certify
     from saddlery.data import read_data
     from saddlery.errors import InputError, UnsupportedError
@@ -99,12 +106,15 @@ if TYPE_CHECKING:  # what type checkers and editors see
     from saddlery.estimators.completion import MatrixCompletion
     from saddlery.estimators.cur import CURDecomposition
     from saddlery.estimators.cv import LinearClassifierCV, LinearRegressorCV
+    from saddlery.estimators.lpboost import LPBoostClassifier
     from saddlery.estimators.random_binning import RandomBinning
     from saddlery.estimators.regressor import LinearRegressor
     from saddlery.model_file import load, save
     from saddlery.paths import PathResult, path
+    from saddlery.problems.boosting import BoostingProblem
     from saddlery.problems.completion import CompletionProblem, LowRank
     from saddlery.problems.cur import CURProblem
+    from saddlery.problems.games import Game
     from saddlery.problems.linear import LinearProblem
     from saddlery.problems.multiclass import MulticlassProblem
     from saddlery.report.displays import ConvergenceDisplay, PathDisplay

@@ -146,6 +146,8 @@ SOLVERS = Registry(
         "cur_splitting": "saddlery.solvers.cur_splitting:CURSplitting",
         "cur_corrective": "saddlery.solvers.cur_corrective:CURCorrective",
         "low_rank": "saddlery.solvers.low_rank:LowRankCorrective",
+        "extragradient": "saddlery.solvers.extragradient:Extragradient",
+        "breg_svrg": "saddlery.solvers.breg_svrg:BregSVRG",
     },
 )
 READERS = Registry(
@@ -168,5 +170,6 @@ EXPERIMENTS = Registry(
         "frank-wolfe-figure2": "saddlery.experiments.frank_wolfe_figure2:FrankWolfeFigure2",
         "sublinear-table1": "saddlery.experiments.sublinear_table1:SublinearTable1",
         "sublinear-figure1": "saddlery.experiments.sublinear_figure1:SublinearFigure1",
+        "lpboost-figure1": "saddlery.experiments.lpboost_figure1:LPBoostFigure1",
     },
 )

@@ -13,6 +13,8 @@ ESTIMATORS = [
     sd.LinearClassifierCV(n_alphas=5, cv=3),
     sd.LinearRegressorCV(n_alphas=5, cv=3),
     sd.RandomBinning(),
+    sd.LPBoostClassifier(),
+    sd.LPBoostClassifier("features"),
     sd.RandomBinning(n_grids=10, n_columns=64, sparse_output=False),
 ]
 

@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from saddlery.experiments.base import Record, Results, Run
+from saddlery.experiments.papers import DOUBLY_GREEDY
 
 __all__ = ["METHODS", "PAPER", "method_run", "optimum_of", "optimum_runs", "records_of", "settings_of"]
 
-PAPER = "Lei, Yen, Wu, Dhillon and Ravikumar 2017, Doubly greedy primal-dual coordinate descent"
+PAPER = DOUBLY_GREEDY.citation
 MODULE = "saddlery.experiments.doubly_greedy_runs"
 METHODS: dict[str, dict[str, Any]] = {
     "DGPD, active sets": {"solver": "dgpd_active", "options": {}},

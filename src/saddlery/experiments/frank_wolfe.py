@@ -16,13 +16,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from saddlery.experiments.base import Record, Results, Run
+from saddlery.experiments.papers import FRANK_WOLFE
 
 if TYPE_CHECKING:
     import numpy as np
 
 __all__ = ["PAPER", "Curve", "curves_of", "optimum_of", "runs_of", "settings_of"]
 
-PAPER = "Lu and Freund 2020, Generalized stochastic Frank-Wolfe with substitute gradient"
+PAPER = FRANK_WOLFE.citation
 MODULE = "saddlery.experiments.frank_wolfe_runs"
 
 # Batches are those of the paper's Table 2: 1 % of the rows for GSFW and SCGM (the default of these solvers); min(k^2, n/2) rows for

@@ -7,10 +7,11 @@ from statistics import median
 from typing import Any
 
 from saddlery.experiments.base import Column, Experiment, Outcome, Record, Results, Row, Run, Table
+from saddlery.experiments.papers import SUBLINEAR
 
 __all__ = ["PAPER", "SublinearTable1"]
 
-PAPER = "Babichev, Ostrovskii and Bach 2019, Efficient primal-dual algorithms for large-scale multiclass classification"
+PAPER = SUBLINEAR.citation
 FUNCTION = "saddlery.experiments.sublinear_runs:step_times"
 PRINTED = {  # seconds for T steps; the machine is not named
     10_000: {400: 1.17, 800: 2.07, 1600: 4.27, 3200: 7.55, 6400: 15.56},

@@ -1,0 +1,204 @@
+"""Extragradient with Bregman steps of adaptive length, for games.
+
+From the pair z = (x, y) an iteration looks ahead, and steps again from where it was with the gradients of the place it looked at:
+
+    z1 = prox_z(step G(z))        z2 = prox_z(step G(z1))        G = (gradient of x, minus gradient of y)
+
+with the regularisers of the players inside of the prox. The step is accepted when
+
+    step <G(z1) - G(z), z1 - z2> <= D(z1, z) + D(z2, z1)
+
+and then grows by 1.1, else it is halved: no constant of the game is needed. With regularisers the last iterate converges linearly;
+without them the mean of the z1, weighted by their steps, has a gap of order 1 / t. Both are judged, and the better is offered to
+the certificate. Now and then the mean begins anew, and so do the iterates where it is ahead of them, which makes the rate linear on
+matrix games (Applegate et al. 2021).
+
+======  ===========================  =====================================================
+here    meaning                      letters of Shi, Zhang & Yu (2017)
+======  ===========================  =====================================================
+x, y    points of the players        alpha, beta (F-score); d, w (boosting)
+step    length of a step             eta
+G       signed gradient              G, the gradient of K
+D       divergence of both players   Delta
+======  ===========================  =====================================================
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from saddlery.errors import InputError
+from saddlery.point import Point
+from saddlery.solvers.base import Needs, Solver, State
+
+__all__ = ["Extragradient", "Place", "better_of", "place_at"]
+
+LARGER, SMALLER = 1.1, 0.5
+LEAST_STEP = 1e-18  # in units of the first: below it, no step is accepted in floating point
+RESTART = 0.2  # a new beginning when the gap has fallen by this factor since the last,
+LONG = 0.36  # or when so large a share of all iterations lies behind it
+AHEAD = 0.7  # the mean is where to begin if its gap is so much smaller
+
+
+class Place(NamedTuple):
+    """Both players: their states, their points, and the gradients of the coupling there."""
+
+    u: Any
+    v: Any
+    x: np.ndarray
+    y: np.ndarray
+    gx: np.ndarray
+    gy: np.ndarray
+
+
+def place_at(problem: Any, u: Any, v: Any) -> Place:
+    """The place of two states."""
+    one, two = problem.players
+    x, y = one.point(u), two.point(v)
+    return Place(u, v, x, y, *problem.gradients(x, y))
+
+
+def better_of(problem: Any, points: list[Point]) -> tuple[Point, list[float]]:
+    """The best primal part and the best dual part of several points in one, and the gap of each."""
+    values = [problem.evaluate(point) for point in points]
+    primals, duals = [value for value, _ in values], [best.value for _, best in values]
+    first, second = points[int(np.argmin(primals))], points[int(np.argmax(duals))]
+    return first._replace(dual=second.dual, Xta=second.Xta), [p - d for p, d in zip(primals, duals, strict=True)]
+
+
+class _State(State):
+    def __init__(self, now: Place, step: float):
+        self.now, self.step, self.first_step = now, step, step
+        self.mean: Any = None
+        self.weight = 0.0
+        self.judged: Any = None
+        self.use_mean = False
+        self.began_gap, self.began = math.inf, 0
+        self.epochs, self.next_look = 0, 1
+        self.iterations = self.restarts = self.rejected = 0
+        self.pairs = 1
+
+    @property
+    def counts(self) -> dict[str, float]:
+        return {
+            "iterations": self.iterations,
+            "pairs": self.pairs,
+            "rejected": self.rejected,
+            "restarts": self.restarts,
+            "step": self.step,
+        }
+
+
+@dataclass(frozen=True)
+class Extragradient(Solver):
+    """Bregman extragradient with an adaptive step: the default for games, with nothing to tune.
+
+    Parameters
+    ----------
+    step_size : float, default=1.0
+        The step that is tried first.
+    iterations : int, default=5
+        Iterations in an epoch, each of two pairs of products, and one more for each step that was too long.
+    restarts : bool, default=True
+        Whether to begin anew from the mean where it is better than the last iterate.
+    """
+
+    step_size: float = 1.0
+    iterations: int = 5
+    restarts: bool = True
+
+    name = "extragradient"
+    paper = "Korpelevich 1976; Nemirovski 2004; Shi, Zhang & Yu 2017"
+    needs = Needs(kind="game", partial=True)
+
+    def init(self, problem: Any, start: Point | None, rng: np.random.Generator) -> _State:
+        if not 0.0 < self.step_size < math.inf or self.iterations < 1:
+            raise InputError("step_size must be a positive number, and iterations 1 or more")
+        states = []
+        for player, given in zip(problem.players, (None, None) if start is None else problem.players_at(start), strict=True):
+            states.append(player.start() if given is None else player.state_at(given))
+        state = _State(place_at(problem, *states), self.step_size)
+        state.judged = problem.pair(state.now.x, state.now.y, state.now.gx, state.now.gy)
+        state.accesses += problem.pair_cost
+        return state
+
+    def step(self, problem: Any, state: _State) -> None:
+        for _ in range(self.iterations):
+            if not state.stalled:
+                self._iterate(problem, state)
+        state.epochs += 1
+        if state.epochs >= state.next_look:
+            self._look(problem, state)
+        else:
+            state.judged = problem.pair(*(state.mean if state.use_mean else state.now[2:]))
+
+    def point(self, problem: Any, state: _State) -> Point:
+        return state.judged
+
+    # -- pieces
+
+    def _iterate(self, problem: Any, state: _State) -> None:
+        now = state.now
+        while True:
+            ahead = self._move(problem, state, now, now.x, now.y, now.gx, now.gy)
+            then = self._move(problem, state, now, ahead.x, ahead.y, ahead.gx, ahead.gy, gradients=False)
+            if self._accepts(problem, state.step, now, ahead, then):
+                break
+            state.step *= SMALLER
+            state.rejected += 1
+            if state.step < LEAST_STEP * state.first_step:
+                state.stalled = True
+                return
+        share = state.step / (state.weight + state.step)
+        state.weight += state.step
+        new = ahead[2:]
+        state.mean = new if state.mean is None else tuple(a + share * (b - a) for a, b in zip(state.mean, new, strict=True))
+        state.now = Place(then.u, then.v, then.x, then.y, *problem.gradients(then.x, then.y))
+        state.pairs += 1
+        state.accesses += problem.pair_cost
+        state.iterations += 1
+        state.step *= LARGER
+
+    def _move(self, problem: Any, state: _State, now: Place, x: Any, y: Any, gx: Any, gy: Any, gradients: bool = True) -> Place:
+        """prox of step G at a place, with the gradients there if they are wanted."""
+        one, two = problem.players
+        u, v = one.prox(now.u, gx + one.slope(x), state.step), two.prox(now.v, two.slope(y) - gy, state.step)
+        if not gradients:
+            return Place(u, v, one.point(u), two.point(v), gx, gy)
+        state.pairs += 1
+        state.accesses += problem.pair_cost
+        return place_at(problem, u, v)
+
+    def _accepts(self, problem: Any, step: float, now: Place, ahead: Place, then: Place) -> bool:
+        one, two = problem.players
+        turn_x = ahead.gx - now.gx + (one.slope(ahead.x) - one.slope(now.x))
+        turn_y = now.gy - ahead.gy + (two.slope(ahead.y) - two.slope(now.y))
+        turn = float(np.vdot(turn_x, ahead.x - then.x) + np.vdot(turn_y, ahead.y - then.y))
+        if not math.isfinite(turn):
+            return False
+        near = one.divergence(ahead.u, now.u) + two.divergence(ahead.v, now.v)
+        far = one.divergence(then.u, ahead.u) + two.divergence(then.v, ahead.v)
+        return step * turn <= near + far
+
+    def _look(self, problem: Any, state: _State) -> None:
+        """Judge the last iterate and the mean, offer what is best of both, and begin anew where that pays."""
+        points = [problem.pair(*state.now[2:]), problem.pair(*state.mean)]
+        state.judged, (last, mean) = better_of(problem, points)
+        state.use_mean = mean < last
+        wait = 1 if state.use_mean else state.epochs  # where the mean is ahead it is looked at often, else seldom
+        state.next_look = state.epochs + max(1, min(wait, 8))
+        gap = min(last, mean)
+        fell = gap <= RESTART * state.began_gap or state.iterations - state.began >= LONG * state.iterations
+        if not self.restarts or not fell:
+            return
+        if mean < AHEAD * last:
+            one, two = problem.players
+            state.now = place_at(problem, one.state_at(state.mean[0]), two.state_at(state.mean[1]))
+            state.pairs += 1
+            state.accesses += problem.pair_cost
+            state.restarts += 1
+        state.mean, state.weight, state.began_gap, state.began = state.now[2:], 0.0, gap, state.iterations
