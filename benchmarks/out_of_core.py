@@ -133,18 +133,23 @@ def exact(args: argparse.Namespace) -> None:
                 "",
             ]
         lines += [
-            "| model | solver | status | primal | dual | relative gap | non-zeros | bytes read | passes | s | CPU s | resident | space |",
+            "| model | solver | status | primal | dual | relative gap | non-zeros | bytes read | passes | s | CPU s | resident "
+            "| address space |",
             "|" + "---|" * 13,
         ]
         for name, model in MODELS.items():
             if args.only and args.only not in name:
                 continue
             got = under_limit("fit", {"path": str(work), "max_memory": memory, "model": model}, limit)
-            lines.append(
-                f"| {name} | {got['solver']} | {got['status']} | {got['primal']:.8f} | {got['dual']:.8f} | "
-                f"{got['relative_gap']:.1e} | {got['nonzeros']} | {got['bytes_read'] / 1e9:.1f} GB | {got['bytes_read'] / size:.1f} | {got['seconds']:.0f} | "
-                f"{got['cpu_seconds']:.0f} | {got['rss'] / 1e6:.0f} MB | {got['space'] / 1e6:.0f} MB |"
-            )
+            cells = [name, got["solver"], got["status"], f"{got['primal']:.8f}", f"{got['dual']:.8f}", f"{got['relative_gap']:.1e}"]
+            cells += [str(got["nonzeros"]), f"{got['bytes_read'] / 1e9:.1f} GB", f"{got['bytes_read'] / size:.1f}"]
+            cells += [
+                f"{got['seconds']:.0f}",
+                f"{got['cpu_seconds']:.0f}",
+                f"{got['rss'] / 1e6:.0f} MB",
+                f"{got['space'] / 1e6:.0f} MB",
+            ]
+            lines.append(f"| {' | '.join(cells)} |")
             print(lines[-1], flush=True)
     finally:
         if not args.keep:

@@ -81,7 +81,8 @@ def test_killed_at_some_moment_and_started_again(command, tmp_path):
     os.kill(running.pid, signal.SIGKILL)
     running.communicate()
     assert running.returncode == -signal.SIGKILL
-    assert not place.exists() and work.exists()
+    assert not place.exists()
+    assert work.exists()
     again = command("convert", tmp_path / "data.csv", place, *options)
     assert again.wait(120) == 0
     again.communicate()

@@ -100,15 +100,17 @@ def test_chunks_equal_the_whole(files, name, tmp_path):
 
 
 def test_little_memory_means_many_panels_and_the_same_store(tmp_path, monkeypatch):
-    X, y = table()
+    (X, y), stages = table(), []
     for values in (X, sp.csr_array(X)):
         want = contents(sd.convert((values, y), tmp_path / "want"))
         monkeypatch.setattr(module, "LEAST_MEMORY", 1)
-        stages = []
+        stages.clear()
         place = sd.convert((values, y), tmp_path / "small", max_memory=1200, progress=lambda *told: stages.append(told))
         assert contents(place) == want
         panels = [done for stage, done, _ in stages if stage == "columns"]
-        assert len(panels) > 2 and panels == sorted(panels) and panels[-1] == 1.0
+        assert len(panels) > 2
+        assert panels == sorted(panels)
+        assert panels[-1] == 1.0
         assert [rows for stage, _, rows in stages if stage == "rows"][-1] == N
         monkeypatch.undo()
         for name in ("want", "small"):
@@ -204,16 +206,19 @@ def kill_before(call, work):
         child = os.fork()
     if child == 0:
         count = 0
-        for name in ("fsync", "replace", "unlink", "rmdir"):
 
-            def counted(*args, _real=getattr(os, name), **options):
+        def counted(real):
+            def wrapper(*args, **options):
                 nonlocal count
                 count += 1
                 if count == call:
                     os.kill(os.getpid(), signal.SIGKILL)
-                return _real(*args, **options)
+                return real(*args, **options)
 
-            setattr(os, name, counted)
+            return wrapper
+
+        for name in ("fsync", "replace", "unlink", "rmdir"):
+            setattr(os, name, counted(getattr(os, name)))
         try:
             work()
         finally:
@@ -226,7 +231,7 @@ def kill_before(call, work):
     ("name", "layout", "step"), [("words.csv", "dense", 1), ("packed.svm.gz", "sparse", 5), ("truth.parquet", "sparse", 7)]
 )
 def test_killed_anywhere_and_started_again(files, name, layout, step, tmp_path, monkeypatch):
-    """Kill at every single request (at every fifth or seventh), twice in a row, start again: the same bytes, nothing left behind."""
+    """Kill at every request (every fifth, every seventh), some twice in a row, start again: the same bytes, nothing left."""
     monkeypatch.setattr(module, "LEAST_MEMORY", 1)
     target = "kind" if name == "words.csv" else None
 
@@ -273,7 +278,8 @@ def test_other_sources_and_options_ask_for_force(files, tmp_path):
     def begin():
         with pytest.raises(KeyboardInterrupt):
             sd.convert(files / "plain.svm", place, chunk_rows=10, progress=stop)
-        assert work.is_dir() and not place.exists()
+        assert work.is_dir()
+        assert not place.exists()
 
     begin()
     with pytest.raises(InputError, match="another source or with other options"):

@@ -74,9 +74,8 @@ def test_cross_validation_cuts_folds_without_copies(data, tmp_path):
 
 def test_names_and_missing_targets(data, tmp_path):
     X, _, _ = data
-    with opened(X, None, tmp_path / "store") as store:
-        with pytest.raises(InputError, match="target y is None"):
-            sd.LinearClassifier().fit(store)
+    with opened(X, None, tmp_path / "store") as store, pytest.raises(InputError, match="target y is None"):
+        sd.LinearClassifier().fit(store)
     path = tmp_path / "named.csv"
     path.write_text("a,b,y\n" + "".join(f"{i % 3},{i % 2},{i % 2}\n" for i in range(12)))
     store = sd.open_store(sd.convert(path, tmp_path / "named"), load=False)
@@ -126,6 +125,7 @@ def test_fit_under_a_hard_limit(tmp_path, run_script):
     environment = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     fits, status, gap, right, passes = run_script(script, str(tmp_path / "small"), str(tmp_path / "large"), **environment)
     assert not fits
-    assert status == "CONVERGED" and gap <= 1e-5
+    assert status == "CONVERGED"
+    assert gap <= 1e-5
     assert right > 0.9
     assert passes < 40

@@ -78,7 +78,8 @@ def test_parts_cover_everything_once(store):
                 count += 1
                 np.testing.assert_array_equal(full(block.values), X[part] if axis == 0 else X[:, part])
                 assert block.nnz * store.entry_bytes <= store.block_bytes
-            assert (seen == 1).all() and count > 3
+            assert (seen == 1).all()
+            assert count > 3
 
 
 def test_what_follows_from_reading(store):
@@ -117,7 +118,7 @@ def test_the_whole_is_not_there(store):
     for name in ("rows", "cols", "values"):
         with pytest.raises(UnsupportedError, match="is read in parts"):
             getattr(store, name)
-    with pytest.raises(UnsupportedError, match="pdhg cannot solve .* it needs data in memory"):
+    with pytest.raises(UnsupportedError, match=r"pdhg cannot solve .* it needs data in memory"):
         sd.solve(sd.LinearProblem(store, np.where(Y == "yes", 1, -1), penalty=sd.penalties.L1(0.1)), "pdhg")
 
 
@@ -125,7 +126,9 @@ def test_loading(places):
     """What fits is loaded, and everything is at full speed."""
     for kind in ("dense", "sparse"):
         loaded = sd.open_store(places / kind)
-        assert loaded.compiled and loaded.name == "data" and loaded.dtype == np.float64
+        assert loaded.compiled
+        assert loaded.name == "data"
+        assert loaded.dtype == np.float64
         np.testing.assert_array_equal(full(loaded.values), X)
         np.testing.assert_array_equal(loaded.y, Y)
     assert not sd.open_store(places / "dense", max_memory=10**6, load=False).compiled
@@ -195,7 +198,7 @@ def test_descriptions_that_are_not_right(places, tmp_path):
     with pytest.raises(InputError, match="does not describe a store"):
         sd.open_store(place)
     (place / "store.json").unlink()
-    with pytest.raises(InputError, match="is no store: it has no store.json"):
+    with pytest.raises(InputError, match=r"is no store: it has no store\.json"):
         sd.open_store(place)
     with pytest.raises(FileNotFoundError):
         sd.open_store(tmp_path / "nowhere")

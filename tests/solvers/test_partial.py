@@ -107,7 +107,8 @@ def test_streamed_blocks_equal_copies(places, data, kind, intercept):
         store.room = ENOUGH
         copied = make_block(problem, W, True, False)
         copied.slab = 7
-        assert isinstance(streamed, StreamedBlock) and isinstance(copied, WorkingBlock)
+        assert isinstance(streamed, StreamedBlock)
+        assert isinstance(copied, WorkingBlock)
         u, r = rng.standard_normal(4), rng.standard_normal(N)
         for h in (rng.random(N), rng.random(N)):
             want.update_gram(h, strictly=True)
