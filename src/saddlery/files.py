@@ -7,7 +7,7 @@ import os
 import tempfile
 from pathlib import Path
 
-__all__ = ["write_atomically"]
+__all__ = ["sync_folder", "write_atomically"]
 
 
 def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
@@ -45,3 +45,13 @@ def _mode(place: Path) -> int:
     mask = os.umask(0)  # the only way to read it is to set it
     os.umask(mask)
     return 0o666 & ~mask
+
+
+def sync_folder(path: str | os.PathLike[str]) -> None:
+    """Bring the names in a folder to the disk, where the system can."""
+    if os.name == "posix":
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
