@@ -24,7 +24,7 @@ from saddlery.geometry.simplex_steps import (
     scaled_value,
 )
 
-__all__ = ["CappedSimplex", "LogWeights", "ProductOfSimplices", "Simplex"]
+__all__ = ["CappedSimplex", "LogWeights", "ProductOfSimplices", "Simplex", "Simplices"]
 
 EXCESS = 1e-11  # by which a sum or a cap may be missed
 FLOOR = 1e-300  # of weights whose log is taken
