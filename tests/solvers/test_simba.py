@@ -438,3 +438,15 @@ def test_options_are_checked():
         sd.solve(sd.LinearProblem(X, y, "hinge", sd.penalties.L2(0.1)), "simba")
     with pytest.raises(UnsupportedError, match="slacks without a cap"):
         sd.solve(sd.SlackSVMProblem(X, y, 0.1, "budget", cap=2.0), "slack_exact")
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+def test_where_classes_overlap_there_is_still_a_direction(kind):
+    """No direction has a positive value, so w = 0 would be optimal: the run ends by its budget with one, and a finite gap."""
+    X, y = separable(60, 10, flips=0.4)
+    problem = sd.SlackSVMProblem(sp.csr_array(X) if kind == "sparse" else X, y, 0.05)
+    solution = sd.solve(problem, "simba", tol=1e-3, max_epochs=20)
+    assert solution.status is sd.Status.MAX_EPOCHS
+    assert np.linalg.norm(solution.w) == pytest.approx(1.0)
+    assert solution.certificate.primal > 0.0
+    assert np.isfinite(solution.certificate.relative_gap)

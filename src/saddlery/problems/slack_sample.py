@@ -53,7 +53,7 @@ class RowSample:
     def __init__(self, problem: Any, rows: int, confidence: float, rng: np.random.Generator):
         if rows < 2 * CHOICE or not 0.0 < confidence < 1.0:
             raise InputError(f"a sample needs at least {2 * CHOICE} rows and a confidence between 0 and 1")
-        self.problem, self.confidence = problem, confidence
+        self.confidence = confidence
         law = np.cumsum(problem.s)
         drawn = np.minimum(np.searchsorted(law, rng.random(rows) * law[-1], side="right"), problem.n - 1)
         index, self.where = np.unique(drawn, return_inverse=True)
@@ -62,12 +62,12 @@ class RowSample:
         self.longest = math.sqrt(float(self.taken.row_square_norms.max()))
         self.basis = f"sampled: {rows:,} rows; holds with probability {confidence:g} for data without longer rows than those read"
 
-    def judge(self, point: Point, last: bool = False) -> Certificate:
+    def judge(self, problem: Any, point: Point, last: bool = False) -> Certificate:
         """The certificate of a point; the dual value is minus infinity if the solver tells nothing of its draws.
 
         For the `last` point the rows that were drawn often are read once more, if they give a better bound.
         """
-        classes = getattr(self.problem, "classes", [self.problem])
+        classes = getattr(problem, "classes", [problem])
         w, b = point.w.reshape(len(point.w), -1), np.atleast_1d(point.b)
         dual: Any = None if point.dual is None else point.dual.reshape(len(point.dual), -1)
         delta = 0.5 * (1.0 - self.confidence) / len(classes)

@@ -27,7 +27,7 @@ class Latest:
     Parameters
     ----------
     sample : object or None
-        With ``judge(point, last=False) -> Certificate`` and ``reads``, the entries of X that it took; a problem's `sample` makes
+        With ``judge(problem, point, last=False)`` and ``reads``, the entries of X that it took; a problem's `sample` makes
         it. None: no certificate at all, values are NaN.
     """
 
@@ -52,7 +52,7 @@ class Latest:
     def update(self, problem: Any, point: Point) -> None:
         """Take the point, whatever it is worth: a choice by the sample would spoil the sample's word."""
         if self.sample is not None:
-            self.known = self.sample.judge(point)
+            self.known = self.sample.judge(problem, point)
         self.aux = point.aux
         self.w, self.b, self.a = copy.copy(point.w), copy.copy(point.b), copy.copy(point.dual)
 
@@ -63,7 +63,7 @@ class Latest:
     def confirm(self, problem: Any) -> Certificate:
         """The last word, for which a sample may read a little more."""
         if self.sample is not None:
-            self.known = self.sample.judge(Point(self.w, self.b, self.a, aux=self.aux), last=True)
+            self.known = self.sample.judge(problem, Point(self.w, self.b, self.a, aux=self.aux), last=True)
         return self.known
 
     def last_record(self, record: Record) -> Record:

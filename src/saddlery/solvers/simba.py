@@ -166,23 +166,19 @@ class _Taken(State):
 
     def point(self, problem: Any) -> Point:
         """The averages; w is brought to length 1, and b is the best for the margins that the columns estimated."""
-        if self.weight == 0.0:
-            w, m = self.w_sum, self.m_sum
-        else:
-            norms = np.linalg.norm(self.w_sum, axis=1, keepdims=True)
-            scale = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0.0)
-            w, m = scale * self.w_sum, scale * self.m_sum
+        w = self.w_sum if self.w_sum.any() else self.S  # after the first iteration, whose w is 0, the rows drawn
+        norms = np.linalg.norm(w, axis=1, keepdims=True)
+        scale = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0.0)
+        w, m = scale * w, scale * self.m_sum
         b = np.array([each.best_b(each.y * m[c]) for c, each in enumerate(classes_of(problem))])
-        sizes = self.p_sum / self.weight if self.weight else self.p
+        sizes = self.p_sum / self.weight
         dual = -self.y * np.divide(sizes, self.s, out=np.zeros_like(sizes), where=self.s > 0.0)
         if hasattr(problem, "classes"):
             return Point(np.ascontiguousarray(w.T), b, np.ascontiguousarray(dual.T), aux=self.draws())
         return Point(w[0].copy(), float(b[0]), dual[0], aux=self.draws())
 
-    def draws(self) -> Draws | None:
+    def draws(self) -> Draws:
         """The rows drawn, for sampled certificates."""
-        if not self.weight:
-            return None
         spread = math.sqrt(self.squares) / self.weight
         return Draws(self.drawn / self.weight, self.drawn_rows / self.weight, spread, self.longest)
 
@@ -219,7 +215,7 @@ class _Budget(_Taken):
 
     def point(self, problem: Any) -> Point:
         point = super().point(problem)
-        if not problem.fit_intercept or not self.weight:
+        if not problem.fit_intercept:
             return point._replace(b=0.0)
         return point._replace(b=self.b_sum / self.weight)
 
@@ -278,11 +274,12 @@ class Simba(Solver):
         sizes = [size for size in (options.rows, options.cols) if size is not None]
         if any(size < 1 for size in sizes) or not (options.eta or 0.0) > 0.0 or not self.step_size > 0.0:
             raise InputError("rows and cols must be 1 or more, eta and step_size positive")
-        if faithful:
-            return _Budget(problem, options, rng)
         matrix = problem.matrix
         lazy = matrix.is_sparse and matrix.compiled and options.rows is options.cols is None and not hasattr(problem, "classes")
-        return (SparseState if lazy else _Taken)(problem, options, rng)
+        kind: Any = _Budget if faithful else SparseState if lazy else _Taken
+        state = kind(problem, options, rng)
+        state.advance(problem, 1, math.inf)  # w = 0 is no model, and where classes overlap too much it would stay the best point
+        return state
 
     def step(self, problem: Any, state: Any) -> None:
         last, limit = math.ceil(max(state.iterations, 1) * GROWTH), min(state.room, state.accesses + EPOCH)

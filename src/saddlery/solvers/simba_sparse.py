@@ -270,9 +270,8 @@ class SparseState(State):
 
     def point(self, problem: Any) -> Point:
         """The averages; w is brought to length 1, and b is the best for the margins that the columns estimated."""
-        if not self.numbers[WEIGHT]:
-            return Point(np.zeros(problem.d), 0.0, self._dual(problem, self.weights(problem)))
         w, p = self.averages(problem)
+        w = w if w.any() else self.S  # after the first iteration, whose w is 0, the row drawn
         norm = float(np.linalg.norm(w)) or 1.0
         margins = self.m_sum / (self.numbers[WEIGHT] * norm)
         weight = float(self.numbers[WEIGHT])
