@@ -148,6 +148,9 @@ SOLVERS = Registry(
         "low_rank": "saddlery.solvers.low_rank:LowRankCorrective",
         "extragradient": "saddlery.solvers.extragradient:Extragradient",
         "breg_svrg": "saddlery.solvers.breg_svrg:BregSVRG",
+        "slack_exact": "saddlery.solvers.slack_exact:SlackExact",
+        "simba": "saddlery.solvers.simba:Simba",
+        "pegasos": "saddlery.solvers.pegasos:Pegasos",
     },
 )
 READERS = Registry(

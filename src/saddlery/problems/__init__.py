@@ -6,5 +6,17 @@ from saddlery.problems.cur import CURProblem
 from saddlery.problems.games import Game
 from saddlery.problems.linear import LinearProblem
 from saddlery.problems.multiclass import MulticlassProblem
+from saddlery.problems.slack_classes import OneVsRestSlackSVM
+from saddlery.problems.slack_svm import SlackSVMProblem
 
-__all__ = ["BoostingProblem", "CURProblem", "CompletionProblem", "Game", "LinearProblem", "LowRank", "MulticlassProblem"]
+__all__ = [
+    "BoostingProblem",
+    "CURProblem",
+    "CompletionProblem",
+    "Game",
+    "LinearProblem",
+    "LowRank",
+    "MulticlassProblem",
+    "OneVsRestSlackSVM",
+    "SlackSVMProblem",
+]
