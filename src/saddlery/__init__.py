@@ -13,6 +13,7 @@ __version__ = version("saddlery")
 
 _PLACES = {
     "LinearProblem": "saddlery.problems.linear",
+    "DaskLinearProblem": "saddlery.distributed.problem",
     "MulticlassProblem": "saddlery.problems.multiclass",
     "CURProblem": "saddlery.problems.cur",
     "CompletionProblem": "saddlery.problems.completion",
@@ -48,6 +49,7 @@ __all__ = [
     "Certificate",
     "CompletionProblem",
     "ConvergenceDisplay",
+    "DaskLinearProblem",
     "InputError",
     "LinearClassifier",
     "LinearClassifierCV",
@@ -93,6 +95,7 @@ if TYPE_CHECKING:  # what type checkers and editors see
     from saddlery import losses, penalties, solvers
     from saddlery.certificate import Certificate, certify
     from saddlery.data import read_data
+    from saddlery.distributed.problem import DaskLinearProblem
     from saddlery.errors import InputError, UnsupportedError
     from saddlery.estimators.audit import audit
     from saddlery.estimators.classifier import LinearClassifier

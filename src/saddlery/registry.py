@@ -146,6 +146,7 @@ SOLVERS = Registry(
         "cur_splitting": "saddlery.solvers.cur_splitting:CURSplitting",
         "cur_corrective": "saddlery.solvers.cur_corrective:CURCorrective",
         "low_rank": "saddlery.solvers.low_rank:LowRankCorrective",
+        "dask_prox_newton": "saddlery.distributed.prox_newton:DaskProxNewton",
     },
 )
 READERS = Registry(
