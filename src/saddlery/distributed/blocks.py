@@ -128,7 +128,7 @@ def load_block(source: Source) -> Block:
         raise PartitionError(f"partition {source.number}{where} cannot be read: {error}", source.number) from None
     parts = [None if key is None else values[key] for key in source.keys]
     block = make_block(source.number, *parts, source.columns, source.place)
-    return block if source.classes is None else encode_labels(block, source.classes)
+    return encode_labels(block, source.classes)
 
 
 def make_block(number: int, X: Any, y: Any, weights: Any, columns: tuple[Any, Any] = (None, None), place: str = "") -> Block:
@@ -173,7 +173,9 @@ def _column(values: Any) -> np.ndarray:
 
 
 def encode_labels(block: Block, classes: Any) -> Block:
-    """The block with labels turned into numbers; labels of rows without weight that are no class become -1."""
+    """The block with labels turned into numbers, if there are classes; labels of rows without weight that are no class become -1."""
+    if classes is None:
+        return block
     place = np.searchsorted(classes, block.targets)
     codes = np.where(classes[np.minimum(place, len(classes) - 1)] == block.targets, place, -1)
     return replace(block, targets=codes.astype(np.int64))

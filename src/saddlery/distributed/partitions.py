@@ -263,11 +263,10 @@ class Partitions:
             self.kept = True
             self._hold(given, sources)
         self._summarise(facts, labels)
-        if labels:
-            if self.kept:
-                self.pool.change(encode_labels, self.classes)
-            else:
-                self.pool.items = [source.with_classes(self.classes) for source in sources]
+        if self.kept:  # from here on each lives with its owner
+            self.pool.change(encode_labels, self.classes)
+        elif labels:
+            self.pool.items = [source.with_classes(self.classes) for source in sources]
         self.lengths = [fact["n"] for fact in facts]
 
     def _hold(self, given: Collections, sources: Sequence[Source]) -> None:

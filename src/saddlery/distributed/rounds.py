@@ -1,7 +1,7 @@
 """Rounds: one broadcast and one sum over all partitions, on a Dask client or on this machine's threads.
 
-Partitions are joined to fixed *runs* of neighbours, two for each worker thread there is at the start; a round is one task for each run. A
-task gets its arguments with it and keeps nothing, so that Dask may run it again anywhere. Sums go over a run in the order of its
+Partitions are joined to fixed *runs* of neighbours, two for each worker thread there is at the start; a round is one task for each
+worker thread, over the runs that its worker owns. A task gets its arguments with it and keeps nothing, so that Dask may run it again anywhere. Sums go over a run in the order of its
 partitions and then over the runs in their order: where tasks ran does not show in the result, not even in the last digit.
 """
 
@@ -85,6 +85,21 @@ def run_tasks(make: Callable[[Any], Visitor], common: Any, items: Sequence[Any],
         owns.append(visitor.visit(block, extra) if block.n else None)
         del block  # before the next one is read
     return visitor.sums(), owns, time.perf_counter() - began
+
+
+def run_bundle(make: Callable[[Any], Visitor], common: Any, runs: Sequence[tuple[Any, Any]]) -> list[Any]:
+    """Several runs, one after the other, each with sums of its own: the task of a round on a cluster."""
+    results, seconds = [], 0.0
+    for items, extras in runs:
+        sums, owns, took = run_tasks(make, common, items, extras)
+        seconds += took
+        results.append((sums, owns, seconds))  # since the task began
+    return results
+
+
+def add_bundles(bundles: Sequence[list[Any]]) -> list[Any]:
+    """Bundles of one result each, added."""
+    return [add_sums([result for bundle in bundles for result in bundle])]
 
 
 def assign(runs: int, threads: dict[str, int], before: dict[int, str]) -> dict[int, str]:
@@ -245,23 +260,41 @@ class ClientPool(Pool):
         self.items = changed
 
     def _results(self, make: Any, common: Any, work: list[Any]) -> list[Any]:
-        self.owners = assign(len(self.runs), self._threads(), self.owners)
-        futures, made = [], []
+        threads = self._threads()
+        self.owners = assign(len(self.runs), threads, self.owners)
+        bundles: dict[Any, list[int]] = {}
+        for place, (number, _, _) in enumerate(work):
+            owner = self.owners[number]
+            slot = number if len(work) > FLAT else number % threads[owner]  # many runs are added by tasks, so each is one
+            bundles.setdefault((owner, slot), []).append(place)
+        made: list[Any] = []
         try:
-            for number, run, extras in work:
-                pinned = {"workers": [self.owners[number]], "allow_other_workers": True}
-                items = [self.items[k] for k in run]
-                key = f"saddlery-round-{run[0]}-{run[-1]}-{next(_numbers)}"
-                futures.append(self.client.submit(run_tasks, make, common, items, extras, key=key, pure=False, **pinned))
-            made += futures
-            while len(futures) > FLAT:  # a tree of sums: neither driver nor network takes all vectors at once
-                groups = [futures[low : low + FAN_IN] for low in range(0, len(futures), FAN_IN)]
-                futures = [self.client.submit(add_sums, group, pure=False) for group in groups]
-                made += futures
-            return list(self.client.gather(futures))
+            for (owner, _), places in bundles.items():
+                runs = [([self.items[k] for k in work[place][1]], work[place][2]) for place in places]
+                key = f"saddlery-round-{work[places[0]][1][0]}-{work[places[-1]][1][-1]}-{next(_numbers)}"
+                task = (run_bundle, make, common, runs)
+                made.append(self.client.submit(*task, key=key, pure=False, workers=[owner], allow_other_workers=True))
+            futures = made
+            if len(work) > FLAT:
+                order = np.argsort([places[0] for places in bundles.values()])
+                futures = self._tree([made[k] for k in order], made)
+                return [result for results in self.client.gather(futures) for result in results]
+            results: list[Any] = [None] * len(work)
+            for places, found in zip(bundles.values(), self.client.gather(futures), strict=True):
+                for place, result in zip(places, found, strict=True):
+                    results[place] = result
+            return results
         except BaseException as error:
             self.client.cancel(made, force=True)
             raise self._explained(error) from None
+
+    def _tree(self, futures: list[Any], made: list[Any]) -> list[Any]:
+        """Neighbours added by tasks, until there are few: neither driver nor network takes all vectors at once."""
+        while len(futures) > FAN_IN:
+            groups = [futures[low : low + FAN_IN] for low in range(0, len(futures), FAN_IN)]
+            futures = [self.client.submit(add_bundles, group, pure=False) for group in groups]
+            made += futures
+        return futures
 
     def _explained(self, error: BaseException) -> BaseException:
         """A killed worker in words about partitions; other errors as they are."""

@@ -26,7 +26,10 @@ def sample_start(problem: Any, rng: np.random.Generator) -> tuple[np.ndarray, fl
     """
     share = min(SHARE, MOST_ROWS / problem.n, MOST_BYTES / (12.0 * problem.size))
     products = problem.fit_intercept and problem.loss.targets == "signs" and "_class_products" not in problem.__dict__
-    task = SampleTask(problem.reading, problem.d, share, int(rng.integers(2**31)), products)
+    shares = (share, share)
+    if problem.loss.targets == "signs":  # of a rare class as many as of the other, with weights that make up for it
+        shares = (min(1.0, 0.5 * share / problem.positive), min(1.0, 0.5 * share / (1.0 - problem.positive)))
+    task = SampleTask(problem.reading, problem.d, shares, int(rng.integers(2**31)), products)
     sums, found = problem.run(Sample, task)
     if products:
         problem.__dict__["_class_products"] = (sums["upper"], sums["lower"])

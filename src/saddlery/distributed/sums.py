@@ -127,11 +127,11 @@ class Slope(Visitor):
 
 
 class SampleTask(NamedTuple):
-    """Which share of the rows to send; whether to send the products of the classes too."""
+    """Which shares of the rows with y > 0 and of the others to send; whether to send the products of the classes too."""
 
     reading: Reading
     d: int
-    share: float
+    shares: tuple[float, float]
     seed: int
     products: bool
 
@@ -150,8 +150,9 @@ class Sample(Visitor):
             self.upper += block.matrix.rmatvec(s * (y > 0.0))
             self.lower += block.matrix.rmatvec(s * (y <= 0.0))
         rng = np.random.default_rng([task.seed, block.number])
-        chosen = np.flatnonzero((rng.random(block.n) < task.share) & (s > 0.0))
-        return (block.matrix.take_rows(chosen).values, y[chosen], s[chosen]) if len(chosen) else None
+        shares = np.where(y > 0.0, *task.shares)
+        chosen = np.flatnonzero((rng.random(block.n) < shares) & (s > 0.0))
+        return (block.matrix.take_rows(chosen).values, y[chosen], s[chosen] / shares[chosen]) if len(chosen) else None
 
     def sums(self) -> dict[str, Any]:
         return {"upper": self.upper, "lower": self.lower}
