@@ -147,6 +147,8 @@ SOLVERS = Registry(
         "cur_corrective": "saddlery.solvers.cur_corrective:CURCorrective",
         "low_rank": "saddlery.solvers.low_rank:LowRankCorrective",
         "dask_prox_newton": "saddlery.distributed.prox_newton:DaskProxNewton",
+        "dask_sdca": "saddlery.distributed.local_sdca:DaskSDCA",
+        "dask_gsfw": "saddlery.distributed.gsfw:DaskGSFW",
     },
 )
 READERS = Registry(

@@ -230,6 +230,7 @@ class Inspect(Visitor):
             "nnz": block.matrix.nnz,
             "bytes": block.nbytes,
             "total": float(weights.sum()),
+            "squares": float(weights @ block.matrix.row_square_norms),
             "classes": found,
             "numbers": numbers,
         }
@@ -287,7 +288,7 @@ class Partitions:
         places = [getattr(item, "place", "") for item in self.pool.items]
         with _named_partitions(None, places, self.pool):
             _, facts = self.pool.run(self.meter, Inspect, labels)
-        empty = {"n": 0, "d": None, "nnz": 0, "bytes": 0, "total": 0.0, "classes": None, "numbers": (0.0, 0.0, True)}
+        empty = {"n": 0, "d": None, "nnz": 0, "bytes": 0, "total": 0.0, "squares": 0.0, "classes": None, "numbers": (0.0, 0.0, True)}
         return [empty if fact is None else fact for fact in facts]
 
     def _summarise(self, facts: list[dict[str, Any]], labels: bool) -> None:
@@ -304,6 +305,7 @@ class Partitions:
         self.total = math.fsum(fact["total"] for fact in facts)
         if self.total == 0.0:
             raise InputError("all sample weights are zero: at least one row must have a positive weight")
+        self.mean_square = math.fsum(fact["squares"] for fact in facts) / self.total
         self.mean = math.fsum(fact["numbers"][0] for fact in facts) / self.total
         self.positive_share = math.fsum(fact["numbers"][1] for fact in facts) / self.total
         self.all_signs = all(fact["numbers"][2] for fact in facts)

@@ -106,6 +106,12 @@ class DaskLinearProblem(LinearProblem):
         """Entries that one pass over the data reads."""
         return self.partitions.nnz
 
+    @property
+    def conditioning(self) -> float:
+        """A bound of the largest eigenvalue of X' diag(s) X times the smoothness of the loss, by the strong convexity of the penalty."""
+        mu = self.penalty.strong_convexity
+        return self.partitions.mean_square * self.loss.smoothness / mu if mu > 0.0 else math.inf
+
     def with_penalty(self, penalty: Any) -> DaskLinearProblem:
         """The same data and loss with another penalty; rounds are counted anew."""
         other = super().with_penalty(penalty)
