@@ -175,10 +175,8 @@ def _sources(given: Collections) -> tuple[list[Source], bool]:
 
     graph: dict[Any, Any] = {}
     for parts in (given.X, given.y, given.weights):
-        seen: set[int] = set()
         for part in parts or ():
-            if id(part.dask) not in seen:
-                seen.add(id(part.dask))
+            if part.key not in graph:  # most share one graph
                 graph.update(part.dask)
     sources, total = [], 0
     for number in range(len(given.X)):

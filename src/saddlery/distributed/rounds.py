@@ -2,7 +2,8 @@
 
 Partitions are joined to fixed *runs* of neighbours, two for each worker thread there is at the start; a round is one task for each
 worker thread, over the runs that its worker owns. A task gets its arguments with it and keeps nothing, so that Dask may run it again anywhere. Sums go over a run in the order of its
-partitions and then over the runs in their order: where tasks ran does not show in the result, not even in the last digit.
+partitions and then over the runs in their order: where tasks ran does not show in the result (but for last digits of BLAS, which depend on
+where in memory an array begins).
 """
 
 from __future__ import annotations
