@@ -20,7 +20,7 @@ def pytest_collection_modifyitems(items):
 def cluster():
     from distributed import Client, LocalCluster
 
-    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None, "memory_limit": "2GB"}
+    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0", "memory_limit": "2GB"}
     with dask.config.set({"distributed.scheduler.allowed-failures": 1, "distributed.admin.log-length": 0}):
         with LocalCluster(**options) as made, Client(made, set_as_default=False) as client:
             client.wait_for_workers(2)

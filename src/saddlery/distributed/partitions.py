@@ -84,8 +84,14 @@ def as_collections(X: Any, y: Any = None, sample_weight: Any = None) -> Collecti
     return Collections(_delayed(X), y, weights, (columns[0], columns[1]), named, places, lengths=(math.nan,) * X.npartitions)
 
 
+def _is_future(task: Any) -> bool:
+    return type(task).__name__ == "Future"
+
+
 def _delayed(collection: Any) -> list[Any]:
-    parts = collection.to_delayed(optimize_graph=True)
+    """Its partitions. Dask's optimisation loses blocks that are on the workers already, so these are taken as they are."""
+    persisted = any(map(_is_future, dict(collection.__dask_graph__()).values()))
+    parts = collection.to_delayed(optimize_graph=not persisted)
     return list(np.ravel(parts)) if isinstance(parts, np.ndarray) else list(parts)
 
 
@@ -185,8 +191,7 @@ def _sources(given: Collections) -> tuple[list[Source], bool]:
         total += len(own)
         place = given.places[number] if given.places else ""
         sources.append(Source(number, dict(own), keys, given.columns, None, place))
-    lives_elsewhere = any(type(task).__name__ == "Future" for task in graph.values())
-    return sources, total <= 2 * len(graph) and not lives_elsewhere
+    return sources, total <= 2 * len(graph) and not any(map(_is_future, graph.values()))
 
 
 # --------------------------------------------------------------------------- what must be known of all partitions
@@ -251,7 +256,7 @@ class Partitions:
     def __init__(self, X: Any, y: Any, sample_weight: Any = None, labels: bool = False, keep: bool | None = None):
         given = as_collections(X, y, sample_weight)
         sources, independent = _sources(given)
-        self.features, self.meter = given.features, Meter()
+        self.features, self.places, self.meter = given.features, [source.place for source in sources], Meter()
         self.pool = make_pool(sources)
         fits = given.nbytes <= self.pool.room if keep is None else keep  # False where the size is not known
         self.kept = bool(fits or not independent)
@@ -278,13 +283,11 @@ class Partitions:
             y, weights = (None if values is None else values[k] for values in (given.y, given.weights))
             name = f"saddlery-block-{k}-{id(self):x}"
             parts.append(make(k, given.X[k], y, weights, given.columns, source.place, dask_key_name=name))
-        with _named_partitions(parts, [source.place for source in sources], self.pool):
+        with _named_partitions(parts, self.places, self.pool):
             self.pool.hold(parts)
-        self._parts = parts
 
     def _inspected(self, labels: bool) -> list[dict[str, Any]]:
-        places = [getattr(item, "place", "") for item in self.pool.items]
-        with _named_partitions(None, places, self.pool):
+        with _named_partitions(None, self.places, self.pool):
             _, facts = self.pool.run(self.meter, Inspect, labels)
         empty = {"n": 0, "d": None, "nnz": 0, "bytes": 0, "total": 0.0, "squares": 0.0, "classes": None, "numbers": (0.0, 0.0, True)}
         return [empty if fact is None else fact for fact in facts]

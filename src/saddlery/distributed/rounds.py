@@ -113,8 +113,11 @@ def assign(runs: int, threads: dict[str, int], before: dict[int, str]) -> dict[i
     >>> assign(4, {"b": 1, "c": 1}, {0: 'a', 1: 'a', 2: 'b', 3: 'b'})
     {0: 'c', 1: 'c', 2: 'b', 3: 'b'}
     """
-    total = sum(threads.values())
-    room = {worker: math.ceil(runs * count / total) for worker, count in threads.items()}
+    total, had = sum(threads.values()), list(before.values())
+    room = {worker: runs * count // total for worker, count in threads.items()}
+    rest = sorted(threads, key=lambda worker: (room[worker] - had.count(worker), worker))  # who has more keeps more
+    for worker in rest[: runs - sum(room.values())]:
+        room[worker] += 1
     owners: dict[int, str] = {}
     for run in range(runs):
         worker = before.get(run)
