@@ -1,5 +1,7 @@
 """Small data in Dask collections, and one cluster of two real worker processes for all tests."""
 
+import itertools
+
 import dask
 import dask.array as da
 import numpy as np
@@ -21,10 +23,9 @@ def cluster():
     from distributed import Client, LocalCluster
 
     options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0", "memory_limit": "2GB"}
-    with dask.config.set({"distributed.scheduler.allowed-failures": 1, "distributed.admin.log-length": 0}):
-        with LocalCluster(**options) as made, Client(made, set_as_default=False) as client:
-            client.wait_for_workers(2)
-            yield client
+    with LocalCluster(**options) as made, Client(made, set_as_default=False) as client:
+        client.wait_for_workers(2)
+        yield client
 
 
 @pytest.fixture
@@ -68,7 +69,7 @@ def split():
         sizes = tuple(int(size) for size in np.diff(ends))
         if not sp.issparse(X):
             return da.from_array(X, chunks=(sizes, X.shape[1]))
-        pieces = [dask.delayed(X[low:high]) for low, high in zip(ends[:-1], ends[1:], strict=True)]
+        pieces = [dask.delayed(X[low:high]) for low, high in itertools.pairwise(ends)]
         like = sp.csr_array((0, X.shape[1]))
         arrays = [
             da.from_delayed(piece, (size, X.shape[1]), dtype=X.dtype, meta=like) for piece, size in zip(pieces, sizes, strict=True)

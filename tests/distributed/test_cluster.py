@@ -145,11 +145,11 @@ def test_deadly_partitions_are_named():
         return rows
 
     data = da.ones((40, 3), chunks=(10, 3)).map_blocks(deadly, dtype=float, meta=np.zeros((0, 3)))
-    with dask.config.set({"distributed.scheduler.allowed-failures": 0}):
-        with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as made, Client(made):
-            for keep in (True, False):
-                with pytest.raises(sd.InputError, match="does not fit into the memory of a worker"):
-                    Partitions(data, np.ones(40), keep=keep)
+    first_death_counts = dask.config.set({"distributed.scheduler.allowed-failures": 0})
+    with first_death_counts, LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as made, Client(made):
+        for keep in (True, False):
+            with pytest.raises(sd.InputError, match="does not fit into the memory of a worker"):
+                Partitions(data, np.ones(40), keep=keep)
 
 
 def test_interruption_leaves_the_cluster_usable(tall, split, client):

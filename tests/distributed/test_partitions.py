@@ -38,7 +38,11 @@ def test_all_collections_are_one_problem(tall, split, tmp_path, keep):
     assert np.isnan(unknown.shape[0])
     sources = {
         "array": (split(X, 4), signs, weights),
-        "blocks of columns": (da.from_array(X, chunks=(250, 5)), da.from_array(signs, chunks=123), da.from_array(weights, chunks=400)),
+        "blocks of columns": (
+            da.from_array(X, chunks=(250, 5)),
+            da.from_array(signs, chunks=123),
+            da.from_array(weights, chunks=400),
+        ),
         "sparse": (split(sp.csr_array(X), 4), da.from_array(signs, chunks=300), weights),
         "frame": (ddf, "sign", "weight"),
         "frame and series": (ddf[features], ddf["sign"], ddf["weight"]),

@@ -126,8 +126,8 @@ def load_block(source: Source) -> Block:
     except Exception as error:  # whatever a reader raises: the partition is what the user can look at
         where = f" ({source.place})" if source.place else ""
         raise PartitionError(f"partition {source.number}{where} cannot be read: {error}", source.number) from None
-    parts = [None if key is None else values[key] for key in source.keys]
-    block = make_block(source.number, *parts, source.columns, source.place)
+    X, y, weights = (None if key is None else values[key] for key in source.keys)
+    block = make_block(source.number, X, y, weights, source.columns, source.place)
     return encode_labels(block, source.classes)
 
 
@@ -156,7 +156,7 @@ def make_block(number: int, X: Any, y: Any, weights: Any, columns: tuple[Any, An
     if targets.dtype.kind == "f" and not np.isfinite(targets).all():
         row = np.flatnonzero(~np.isfinite(targets))[0]
         raise PartitionError(f"{name}: y contains NaN or infinity at its row {row}: remove that row or give its target", number)
-    if targets.dtype.kind == "O" and any(value is None or value != value for value in targets):
+    if targets.dtype.kind == "O" and any(value is None or (isinstance(value, float) and np.isnan(value)) for value in targets):
         raise PartitionError(f"{name}: y has a missing label: remove that row or give its target", number)
     if s is not None and not (np.isfinite(s).all() and (s >= 0.0).all()):
         raise PartitionError(f"{name}: sample_weight must hold finite numbers of 0 or more", number)
@@ -173,7 +173,7 @@ def _column(values: Any) -> np.ndarray:
 
 
 def encode_labels(block: Block, classes: Any) -> Block:
-    """The block with labels turned into numbers, if there are classes; labels of rows without weight that are no class become -1."""
+    """The block with labels turned into numbers, if there are classes; labels that are no class (no row has weight) become -1."""
     if classes is None:
         return block
     place = np.searchsorted(classes, block.targets)

@@ -1,19 +1,22 @@
-"""Generalized stochastic Frank-Wolfe whose batches are partitions, visited in parallel (Lu & Freund, Remark 3.4, with corrected steps).
+"""Generalized stochastic Frank-Wolfe whose batches are partitions, visited in parallel (Lu & Freund, Remark 3.4, with corrected
+steps).
 
-The method is that of ``solvers/gsfw.py``. A batch of b of the P partitions takes the place of a batch of rows, so N = P / b. A round is one
-iteration: the atom u of the substitute gradient c goes out with the predictors z of the chosen partitions; these move to
+The method is that of ``solvers/gsfw.py``. A batch of b of the P partitions takes the place of a batch of rows, so N = P / b. A
+round is one iteration: the atom u of the substitute gradient c goes out with the predictors z of the chosen partitions; these
+move to
 
     z <- (1 - eta) z + eta X u,    a = l'(z),    c += X'(s (change of a))
 
 and come back. The table a is dual feasible and certifies for free; the value at the mean of the atoms is one more round, after each
 pass over all partitions.
 
-Rows of a partition move together, so the relative smoothness of Theorem 3.2 is that of blocks: in expectation over batches of b of P
+Rows of a partition move together, so the relative smoothness of Theorem 3.2 is that of blocks: in expectation over batches of b
+of P
 
     sigma = 1 + gamma / mu ((1 - r) max_k L_k + r L),     r = (b - 1) / (P - 1)
 
-with L_k and L the largest eigenvalues of X' diag(s) X over partition k and over all. L <= sum_k L_k is what is used: partitions of alike
-rows reach it. Remark 3.4 leaves sigma as it is for single rows, and diverges there.
+with L_k and L the largest eigenvalues of X' diag(s) X over partition k and over all. L <= sum_k L_k is what is used: partitions
+of alike rows reach it. Remark 3.4 leaves sigma as it is for single rows, and diverges there.
 """
 
 from __future__ import annotations
@@ -46,8 +49,8 @@ class TableTask(NamedTuple):
     loss: Any
     reading: Reading
     d: int
-    index: np.ndarray
-    value: np.ndarray
+    places: np.ndarray
+    values: np.ndarray
     eta: float
     first: bool
 
@@ -58,7 +61,7 @@ class TableStep(Visitor):
     def __init__(self, task: TableTask):
         self.task, self.change = task, np.zeros(task.d)
         self.u = np.zeros(task.d)
-        self.u[task.index] = task.value
+        self.u[task.places] = task.values
 
     def visit(self, block: Block, extra: Any) -> Any:
         task, n = self.task, block.n
@@ -141,9 +144,7 @@ class DaskGSFW(Solver):
 
     name = "dask_gsfw"
     paper = "Lu & Freund 2020, Algorithm 1, partitions as the batches of Remark 3.4, corrected"
-    needs = Needs(
-        kind="distributed", loss=("slope", "conjugate"), penalty=("atom", "atom_value"), smooth=True, no_intercept=True
-    )
+    needs = Needs(kind="distributed", loss=("slope", "conjugate"), penalty=("atom", "atom_value"), smooth=True, no_intercept=True)
 
     def __post_init__(self) -> None:
         if self.batch is not None and self.batch < 1:

@@ -4,10 +4,10 @@ A round sends v = -X'(s a) to K runs of partitions, which know nothing of each o
 
     g*(v + sum_k dv_k)  <=  (1 / K) sum_k g*(v + K dv_k)
 
-so each run may ascend its own share of the dual, with K times the change of v that it causes, and all changes may be added. Steps are
-those of ``sdca`` and ``active_sdca``, on the rows that carry the gap. The first thing that a run computes are the margins at
-w = map(v): they give the exact certificate of the point that the round started from. Dual blocks travel with their partitions and come
-back, so that a lost worker loses nothing.
+so each run may ascend its own share of the dual, with K times the change of v that it causes, and all changes may be added.
+Steps are those of ``sdca`` and ``active_sdca``, on the rows that carry the gap. The first thing that a run computes are the
+margins at w = map(v): they give the exact certificate of the point that the round started from. Dual blocks travel with their
+partitions and come back, so that a lost worker loses nothing.
 
 =========  ==========================================  ================================
 here       meaning                                     letters of CoCoA+
@@ -114,7 +114,8 @@ class _State(State):
 class DaskSDCA(Solver):
     """Local dual coordinate ascent with safe adding (CoCoA+), for any loss, strongly convex penalties, no intercept.
 
-    Takes many rounds where l2 is weak; pays for strong l2, for losses with kinks, and where too many columns are active for Gram matrices.
+    Takes many rounds where l2 is weak; pays for strong l2, for losses with kinks, and where too many columns are active for
+    Gram matrices.
 
     Parameters
     ----------

@@ -22,8 +22,8 @@ __all__ = ["NewtonRound", "NewtonTask", "Product", "ProductTask", "unpack_gram"]
 class NewtonTask(NamedTuple):
     """The point (w, b), the step (move, shift) from it, and what is wanted at its end.
 
-    `W` are the columns of the Gram matrix (None: its diagonal over all columns); `sizes` shorter steps whose loss is wanted; `grid` the
-    scales at which l* is summed; `model` whether the dual point of the old quadratic model is wanted too.
+    `W` are the columns of the Gram matrix (None: its diagonal over all columns); `sizes` shorter steps whose loss is wanted;
+    `grid` the scales at which l* is summed; `model` whether the dual point of the old quadratic model is wanted too.
     """
 
     loss: Any

@@ -148,7 +148,7 @@ def _along_array(values: Any, X: Any, what: str) -> list[Any] | None:
         if unknown:
             raise InputError(f"the blocks of X have unknown sizes, so {what} must be a Dask collection with the same blocks")
         _check_length(values.shape[:1], X.shape[0], what)
-        return _delayed(da.from_array(values, chunks=(rows,) + tuple((size,) for size in values.shape[1:])))
+        return _delayed(da.from_array(values, chunks=(rows, *((size,) for size in values.shape[1:]))))
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if not unknown and not any(np.isnan(values.chunks[0])):
@@ -186,7 +186,8 @@ def _sources(given: Collections) -> tuple[list[Source], bool]:
                 graph.update(part.dask)
     sources, total = [], 0
     for number in range(len(given.X)):
-        keys = tuple(None if parts is None else parts[number].key for parts in (given.X, given.y, given.weights))
+        y, weights = (None if parts is None else parts[number].key for parts in (given.y, given.weights))
+        keys = (given.X[number].key, y, weights)
         own, _ = cull(graph, [key for key in keys if key is not None])
         total += len(own)
         place = given.places[number] if given.places else ""
@@ -219,11 +220,13 @@ class Inspect(Visitor):
             classes, codes = np.unique(counted, return_inverse=True)
             if len(classes) > MOST_CLASSES:
                 raise PartitionError(
-                    f"partition {block.number}: y holds more than {MOST_CLASSES} classes: use LinearRegressor for numbers", block.number
+                    f"partition {block.number}: y holds more than {MOST_CLASSES} classes: use LinearRegressor for numbers",
+                    block.number,
                 )
             if classes.dtype.kind == "f" and (classes != np.round(classes)).any():
                 raise PartitionError(
-                    f"partition {block.number}: y holds numbers that are no labels (Unknown label type): use LinearRegressor for them",
+                    f"partition {block.number}: y holds numbers that are no labels (Unknown label type): use "
+                    f"LinearRegressor for them",
                     block.number,
                 )
             found = (classes, np.bincount(codes, weights[weights > 0.0], minlength=len(classes)))
@@ -249,8 +252,8 @@ class Partitions:
     labels : bool
         Whether y holds labels of classes, and not numbers.
     keep : bool, optional
-        Whether partitions stay in memory between rounds; by default if they take less than two fifths of it. Otherwise each round reads
-        them again, one at a time for each thread.
+        Whether partitions stay in memory between rounds; by default if they take less than two fifths of it. Otherwise each
+        round reads them again, one at a time for each thread.
     """
 
     def __init__(self, X: Any, y: Any, sample_weight: Any = None, labels: bool = False, keep: bool | None = None):
@@ -289,7 +292,16 @@ class Partitions:
     def _inspected(self, labels: bool) -> list[dict[str, Any]]:
         with _named_partitions(None, self.places, self.pool):
             _, facts = self.pool.run(self.meter, Inspect, labels)
-        empty = {"n": 0, "d": None, "nnz": 0, "bytes": 0, "total": 0.0, "squares": 0.0, "classes": None, "numbers": (0.0, 0.0, True)}
+        empty = {
+            "n": 0,
+            "d": None,
+            "nnz": 0,
+            "bytes": 0,
+            "total": 0.0,
+            "squares": 0.0,
+            "classes": None,
+            "numbers": (0.0, 0.0, True),
+        }
         return [empty if fact is None else fact for fact in facts]
 
     def _summarise(self, facts: list[dict[str, Any]], labels: bool) -> None:

@@ -28,9 +28,10 @@ NEAR = 1e-12  # scales that differ by less are taken for one
 class DaskLinearProblem(LinearProblem):
     """``min_{w,b}  sum_i s_i l(y_i, x_i.w + b) + g(w)`` over the rows of a Dask collection or of Parquet files.
 
-    Everything but the data is as in :class:`~saddlery.LinearProblem`: objective, scale, certificate, meaning of `tol`. All sums over rows
-    are made by one round of tasks over the partitions, on the current ``distributed.Client`` or, without one, on threads. Dual points are
-    :class:`~saddlery.distributed.dual.DualRows`, from which each partition computes its own rows; :meth:`dual_array` is the lazy array.
+    Everything but the data is as in :class:`~saddlery.LinearProblem`: objective, scale, certificate, meaning of `tol`. All sums
+    over rows are made by one round of tasks over the partitions, on the current ``distributed.Client`` or, without one, on
+    threads. Dual points are :class:`~saddlery.distributed.dual.DualRows`, from which each partition computes its own rows;
+    :meth:`dual_array` is the lazy array.
 
     Parameters
     ----------
@@ -108,7 +109,7 @@ class DaskLinearProblem(LinearProblem):
 
     @property
     def conditioning(self) -> float:
-        """A bound of the largest eigenvalue of X' diag(s) X times the smoothness of the loss, by the strong convexity of the penalty."""
+        """The largest eigenvalue of X' diag(s) X (a bound) times the smoothness of the loss, by the penalty's strong convexity."""
         mu = self.penalty.strong_convexity
         return self.partitions.mean_square * self.loss.smoothness / mu if mu > 0.0 else math.inf
 
@@ -151,7 +152,7 @@ class DaskLinearProblem(LinearProblem):
         return self.partitions.mean
 
     def _best_constant(self, b: float) -> float:
-        """argmin_b sum_i s_i l(y_i, b): Newton steps inside a bracket, a round each (squares need one to see that they are done)."""
+        """argmin_b sum_i s_i l(y_i, b): Newton steps inside a bracket, a round each (squares need one)."""
         low, high = -math.inf, math.inf
         for _ in range(60):
             slope, curvature, size = self.run(Slope, (self.loss, self.reading, b))[0]["total"]

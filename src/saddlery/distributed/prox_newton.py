@@ -4,15 +4,16 @@ The driver keeps the weights and the second derivatives on a working set W; part
 
     min_u  g_W.u + 1/2 u'G u + sum_{j in W} g_j(w_j + u_j)          g = X'(s l'(Xw + b)),   G = X_W' diag(s l'') X_W
 
-and then asks all partitions, in one round, for everything at w + u: the loss (for some shorter steps too), the new gradient, the sums of
-its certificate, and G on the working set that the *old* gradient predicts. Near the end the dual point of the quadratic model is
-asked for too: it is nearer to feasibility than the slopes.
+and then asks all partitions, in one round, for everything at w + u: the loss (for some shorter steps too), the new gradient,
+the sums of its certificate, and G on the working set that the *old* gradient predicts. Near the end the dual point of the
+quadratic model is asked for too: it is nearer to feasibility than the slopes.
 
-The scale t with which a dual point becomes feasible is known only after the sum. As t -> sum_i s_i l*(t a_i) is convex and 0 at 0,
-the chord through its values on a grid is an upper bound, so the certificate on the way is valid; the final one is a round of its own
-at the chosen t. The repair for the intercept is bounded in the same way.
+The scale t with which a dual point becomes feasible is known only after the sum. As t -> sum_i s_i l*(t a_i) is convex and 0 at
+0, the chord through its values on a grid is an upper bound, so the certificate on the way is valid; the final one is a round of
+its own at the chosen t. The repair for the intercept is bounded in the same way.
 
-Where the penalty selects no columns and there are too many for a Gram matrix, steps are solved by conjugate gradients, a round for each product.
+Where the penalty selects no columns and there are too many for a Gram matrix, steps are solved by conjugate gradients, a round
+for each product.
 
 =============  ==================================================================
 here           meaning
@@ -151,9 +152,7 @@ class DaskProxNewton(Solver):
         for _ in range(8):
             sums = self._look(problem, state, move, shift, W, model, floor)
             sizes = (1.0, *SIZES) if move.any() or shift else (1.0,)
-            values = [
-                float(loss) + penalty.value(state.w + size * move) for size, loss in zip(sizes, sums["losses"], strict=True)
-            ]
+            values = [float(loss) + penalty.value(state.w + size * move) for size, loss in zip(sizes, sums["losses"], strict=True)]
             if values[0] <= before + 1e-4 * min(fall, 0.0) + 1e-12 * abs(before):
                 break
             size = sizes[int(np.argmin(values[1:])) + 1]  # the round was in vain but for this

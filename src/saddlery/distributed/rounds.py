@@ -1,13 +1,14 @@
 """Rounds: one broadcast and one sum over all partitions, on a Dask client or on this machine's threads.
 
-Partitions are joined to fixed *runs* of neighbours, two for each worker thread there is at the start; a round is one task for each
-worker thread, over the runs that its worker owns. A task gets its arguments with it and keeps nothing, so that Dask may run it again anywhere. Sums go over a run in the order of its
-partitions and then over the runs in their order: where tasks ran does not show in the result (but for last digits of BLAS, which depend on
-where in memory an array begins).
+Partitions are joined to fixed *runs* of neighbours, two for each worker thread there is at the start; a round is one task for
+each worker thread, over the runs that its worker owns. A task gets its arguments with it and keeps nothing, so that Dask may
+run it again anywhere. Sums go over a run in the order of its partitions and then over the runs in their order: where tasks ran
+does not show in the result (but for last digits of BLAS, which depend on where in memory an array begins).
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -120,8 +121,8 @@ def assign(runs: int, threads: dict[str, int], before: dict[int, str]) -> dict[i
         room[worker] += 1
     owners: dict[int, str] = {}
     for run in range(runs):
-        worker = before.get(run)
-        if worker in room and room[worker] > 0:
+        worker = before.get(run, "")
+        if room.get(worker, 0) > 0:
             owners[run] = worker
             room[worker] -= 1
     free = iter([worker for worker in sorted(room) for _ in range(room[worker])])
@@ -138,7 +139,7 @@ class Pool:
     def _make_runs(self, threads: int) -> None:
         count = min(len(self.items), max(1, RUNS_FOR_EACH_THREAD * threads))
         ends = [round(k * len(self.items) / count) for k in range(count + 1)]
-        self.runs = [range(low, high) for low, high in zip(ends[:-1], ends[1:], strict=True)]
+        self.runs = [range(low, high) for low, high in itertools.pairwise(ends)]
 
     def run(
         self, meter: Meter, make: Callable[[Any], Visitor], common: Any, extras: Sequence[Any] | None = None, only: Any = None
@@ -313,13 +314,13 @@ class ClientPool(Pool):
         elif words[:2] == ["saddlery", "block"]:
             which = f"partition {words[2]}"
         return InputError(
-            f"{which} does not fit into the memory of a worker, or ends the process that works on it ({error.allowed_failures + 1} workers "
+            f"{which} does not fit into the memory of a worker, or ends the process that works on it "
+            f"({error.allowed_failures + 1} workers "
             "were lost to it): make partitions smaller, or give the workers more memory"
         )
 
 
 def _count() -> Any:
-    import itertools
     import uuid
 
     name = uuid.uuid4().hex[:8]  # keys of two drivers on one cluster must differ

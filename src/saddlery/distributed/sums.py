@@ -1,4 +1,4 @@
-"""What partitions return in the rounds that judge a point: exact sums of the certificate, gradients of constant models, row samples."""
+"""What partitions return: exact sums of a certificate, gradients of constant models, samples of rows."""
 
 from __future__ import annotations
 

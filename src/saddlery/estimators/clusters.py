@@ -83,7 +83,8 @@ def fit_distributed(model: Any, X: Any, y: Any, sample_weight: Any) -> Any:
         model.feature_names_in_ = partitions.features
     elif hasattr(model, "feature_names_in_"):
         del model.feature_names_in_
-    before, labels, factors, classes = getattr(model, "classes_", None), ["y"], None, [None]
+    before, labels, factors = getattr(model, "classes_", None), ["y"], None
+    classes: list[int | None] = [None]
     if classifies:
         model.classes_ = partitions.classes
         if model.classes_.size < 2:
