@@ -17,7 +17,7 @@ LAYERS = [
     {"geometry"},
     {"problems", "data"},
     {"solvers"},
-    {"paths", "verify", "report", "model_codec"},
+    {"paths", "verify", "report", "model_codec", "distributed"},
     {"model_file"},
     {"estimators"},
     {"experiments"},
@@ -69,7 +69,7 @@ def test_heavy_libraries_stay_where_they_belong(path):
         library = module.split(".")[0]
         if library == "sklearn":
             assert group(path) == "estimators" or (group(path) == "cli" and not at_top)
-        assert not (at_top and library in ("matplotlib", "pandas", "polars", "pyarrow", "dask"))
+        assert not (at_top and library in ("matplotlib", "pandas", "polars", "pyarrow", "dask", "distributed", "psutil"))
         if group(path) == "cli":
             assert not (at_top and library in ("scipy", "numba", "rich", "safetensors"))
 

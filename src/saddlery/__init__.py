@@ -13,6 +13,7 @@ __version__ = version("saddlery")
 
 _PLACES = {
     "LinearProblem": "saddlery.problems.linear",
+    "DaskLinearProblem": "saddlery.distributed.problem",
     "MulticlassProblem": "saddlery.problems.multiclass",
     "CURProblem": "saddlery.problems.cur",
     "SlackSVMProblem": "saddlery.problems.slack_svm",
@@ -56,6 +57,7 @@ __all__ = [
     "Certificate",
     "CompletionProblem",
     "ConvergenceDisplay",
+    "DaskLinearProblem",
     "Game",
     "InputError",
     "LPBoostClassifier",
@@ -109,6 +111,7 @@ if TYPE_CHECKING:  # what type checkers and editors see
     from saddlery.certificate import Certificate, certify
     from saddlery.data import read_data
     from saddlery.data.store import convert
+    from saddlery.distributed.problem import DaskLinearProblem
     from saddlery.errors import InputError, UnsupportedError
     from saddlery.estimators.audit import audit
     from saddlery.estimators.classifier import LinearClassifier

@@ -37,6 +37,8 @@ class Encoder:
             return {"float": repr(value)} if isinstance(value, float) and not math.isfinite(value) else value
         if isinstance(value, np.generic):
             return {"scalar": self.encode(np.asarray(value), name)}
+        if hasattr(value, "__dask_graph__"):  # dual points of a distributed fit
+            value = np.asarray(value.compute())
         if isinstance(value, np.ndarray):
             return self._array(value, name)
         if hasattr(value, "tocsr"):

@@ -151,6 +151,9 @@ SOLVERS = Registry(
         "slack_exact": "saddlery.solvers.slack_exact:SlackExact",
         "simba": "saddlery.solvers.simba:Simba",
         "pegasos": "saddlery.solvers.pegasos:Pegasos",
+        "dask_prox_newton": "saddlery.distributed.prox_newton:DaskProxNewton",
+        "dask_sdca": "saddlery.distributed.local_sdca:DaskSDCA",
+        "dask_gsfw": "saddlery.distributed.gsfw:DaskGSFW",
     },
 )
 READERS = Registry(

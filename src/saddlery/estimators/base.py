@@ -129,9 +129,9 @@ class LinearModel(CertificateCard, CallbackSupportMixin, BaseEstimator):
         gaps = [solution.certificate.relative_gap for solution in solutions]
         undone = [k for k, solution in enumerate(solutions) if solution.status is not Status.CONVERGED]
         worst = max(undone or range(len(solutions)), key=gaps.__getitem__)
-        duals = [rows.spread(solution.dual) for solution in solutions]
+        duals = [rows.spread(solution.dual, problem) for solution, problem in zip(solutions, problems, strict=True)]
         self._row_weights = None if rows.weights is None else rows.spread(rows.weights)  # what a model file needs to certify again
-        self.dual_coef_ = duals[0] if len(duals) == 1 else np.column_stack(duals)
+        self.dual_coef_ = rows.columns(duals)
         self.certificates_ = [solution.certificate for solution in solutions]
         self.traces_ = [solution.trace for solution in solutions]
         self.certificate_ = solutions[worst].certificate

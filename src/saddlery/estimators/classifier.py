@@ -12,6 +12,7 @@ from sklearn.utils.metaestimators import available_if
 from saddlery.errors import InputError, unknown_name
 from saddlery.estimators.base import LinearModel
 from saddlery.estimators.callbacks import FitTask, with_callbacks
+from saddlery.estimators.clusters import lazy_rows, on_clusters
 from saddlery.estimators.inputs import Rows, check_labels, check_matrix, check_rows, check_targets, class_weights
 from saddlery.estimators.parameters import check_settings, make_loss, make_penalty, make_row_loss
 from saddlery.losses import Logistic, Softmax
@@ -49,6 +50,7 @@ class BaseLinearClassifier(ClassifierMixin, LinearModel):
     classes_: np.ndarray
     class_weight: Any
 
+    @lazy_rows
     def decision_function(self, X: Any) -> np.ndarray:
         """Margins: positive for the second class, or one column for each of several classes.
 
@@ -68,6 +70,7 @@ class BaseLinearClassifier(ClassifierMixin, LinearModel):
             return margins
         return margins[:, 0] if margins.shape[1] == 1 else margins[:, 1] - margins[:, 0]
 
+    @lazy_rows
     def predict(self, X: Any) -> np.ndarray:
         """Predict labels.
 
@@ -84,6 +87,7 @@ class BaseLinearClassifier(ClassifierMixin, LinearModel):
         return self.classes_[(margins > 0.0).astype(int) if margins.ndim == 1 else np.argmax(margins, axis=1)]
 
     @available_if(_is_logistic)
+    @lazy_rows
     def predict_proba(self, X: Any) -> np.ndarray:
         """Predict probabilities of the classes; only for the logistic loss.
 
@@ -107,6 +111,7 @@ class BaseLinearClassifier(ClassifierMixin, LinearModel):
         return shares / shares.sum(axis=1, keepdims=True)
 
     @available_if(_is_logistic)
+    @lazy_rows
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Logarithms of the probabilities of the classes; only for the logistic loss.
 
@@ -283,15 +288,17 @@ class LinearClassifier(BaseLinearClassifier):
         self.verbose = verbose
 
     @with_callbacks
+    @on_clusters
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> LinearClassifier:
         """Fit the model.
 
         Parameters
         ----------
         X : array-like, sparse matrix or store of shape (n_rows, n_features)
-            Data.
+            Data. A dask array or data frame, or the path of Parquet files, is fitted on the cluster, partition by partition.
         y : array-like of shape (n_rows,), optional
-            Labels; those of the store if X is one.
+            Labels; those of the store if X is one and none are given. For distributed data a Dask collection with the partitions
+            of X, or the name of a column of X.
         sample_weight : array-like of shape (n_rows,), optional
             Weights, 0 or more. A weight of 2 equals the row twice, 0 equals no row.
 

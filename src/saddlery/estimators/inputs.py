@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -105,13 +106,17 @@ class Rows(NamedTuple):
             return matrix
         return matrix.select(self.kept) if isinstance(matrix, PartialMatrix) else matrix.take_rows(self.kept)
 
-    def spread(self, values: np.ndarray) -> np.ndarray:
-        """`values` of the rows that count, among all n; rows of weight 0 get 0."""
+    def spread(self, values: np.ndarray, problem: Any = None) -> np.ndarray:
+        """`values` of the rows that count in a problem, among all n; rows of weight 0 get 0."""
         if self.kept is None:
             return values
         out = np.zeros((self.n, *values.shape[1:]))
         out[self.kept] = values
         return out
+
+    def columns(self, values: Sequence[np.ndarray]) -> np.ndarray:
+        """Values of several outputs side by side; of one output as they are."""
+        return values[0] if len(values) == 1 else np.column_stack(values)
 
 
 def check_rows(sample_weight: Any, n: int) -> Rows:

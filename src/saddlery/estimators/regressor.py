@@ -9,6 +9,7 @@ from sklearn.base import RegressorMixin
 
 from saddlery.estimators.base import LinearModel
 from saddlery.estimators.callbacks import FitTask, with_callbacks
+from saddlery.estimators.clusters import lazy_rows, on_clusters
 from saddlery.estimators.inputs import as_numbers, check_matrix, check_rows, check_targets
 from saddlery.estimators.parameters import check_settings, make_loss, make_penalty
 from saddlery.problems.linear import LinearProblem
@@ -19,6 +20,7 @@ __all__ = ["BaseLinearRegressor", "LinearRegressor"]
 class BaseLinearRegressor(RegressorMixin, LinearModel):
     """What the regressor and its cross-validated form share."""
 
+    @lazy_rows
     def predict(self, X: Any) -> np.ndarray:
         """Predict targets.
 
@@ -151,15 +153,17 @@ class LinearRegressor(BaseLinearRegressor):
         self.verbose = verbose
 
     @with_callbacks
+    @on_clusters
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> LinearRegressor:
         """Fit the model.
 
         Parameters
         ----------
         X : array-like, sparse matrix or store of shape (n_rows, n_features)
-            Data.
+            Data. A dask array or data frame, or the path of Parquet files, is fitted on the cluster, partition by partition.
         y : array-like of shape (n_rows,), optional
-            Targets; those of the store if X is one.
+            Targets; those of the store if X is one and none are given. For distributed data a Dask collection with the partitions
+            of X, or the name of a column of X.
         sample_weight : array-like of shape (n_rows,), optional
             Weights, 0 or more. A weight of 2 equals the row twice, 0 equals no row.
 

@@ -136,7 +136,7 @@ def mean_loss(loss: Any, y: np.ndarray, s: np.ndarray, z: np.ndarray, b: float =
 class DualPoint(NamedTuple):
     """A feasible dual point, its product ``X'(s a)`` and its value."""
 
-    a: np.ndarray
+    a: Any
     Xta: Any
     value: float
 

@@ -1,0 +1,500 @@
+"""The cluster, measured: agreement with one machine, rounds and bytes, overhead, lost workers, data larger than memory, scaling.
+
+Each command writes its part of ``benchmarks/results/cluster.md`` (kept as JSON beside it, so that parts can be run apart)::
+
+    python benchmarks/cluster.py agree --data DIR        1, 2, 7, 50 partitions, processes and threads, against one machine
+    python benchmarks/cluster.py rounds --data DIR       rounds and bytes to a certified 1e-6
+    python benchmarks/cluster.py overhead --data DIR     time of a round beside its slowest task; a fit against one process
+    python benchmarks/cluster.py failure --data DIR      SIGKILL and a new worker in the middle of a fit
+    python benchmarks/cluster.py memory                  Parquet files of more than five times the workers' memory limit
+    python benchmarks/cluster.py scaling [--fit]         cost of a round against n, d, partitions, workers, active columns
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import os
+import shutil
+import signal
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from datasets import load
+
+import saddlery as sd
+from saddlery.distributed.partitions import Partitions
+
+RESULTS = Path(__file__).parent / "results"
+BINARY = ("a9a", "w8a", "ijcnn1", "news20")
+COUNTS = (1, 2, 7, 50)
+
+
+# --------------------------------------------------------------------------- helpers
+
+
+def blocks(X: Any, count: int) -> Any:
+    """X as a dask array of so many blocks of rows."""
+    import dask.array as da
+    from dask import delayed
+
+    ends = np.linspace(0, X.shape[0], count + 1).astype(int)
+    like = sp.csr_array((0, X.shape[1])) if sp.issparse(X) else np.zeros((0, X.shape[1]))
+    pairs = itertools.pairwise(ends)
+    return da.concatenate([da.from_delayed(delayed(X[a:b]), (b - a, X.shape[1]), dtype=X.dtype, meta=like) for a, b in pairs])
+
+
+def cluster(workers: int, memory: str = "4GB") -> Any:
+    from distributed import Client, LocalCluster
+
+    made = LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=":0", memory_limit=memory)
+    return Client(made), made
+
+
+class on_cluster:
+    """A cluster of worker processes; without workers: threads."""
+
+    def __init__(self, workers: int, memory: str = "4GB"):
+        self.workers, self.memory = workers, memory
+
+    def __enter__(self) -> Any:
+        self.client, self.made = cluster(self.workers, self.memory) if self.workers else (None, None)
+        return self.client
+
+    def __exit__(self, *_: object) -> None:
+        if self.client is not None:
+            self.client.close()
+            self.made.close()
+
+
+def cells() -> list[tuple[str, str, str, float]]:
+    """Data set, loss, penalty, share of alpha_max (l2: alpha itself)."""
+    found = [(name, "logistic", penalty, share) for name in BINARY for penalty in ("l1", "elasticnet") for share in (0.1, 0.01)]
+    found += [(name, "squared_hinge", "l2", share) for name in BINARY for share in (0.1, 1e-3)]
+    return [*found, ("cpusmall", "squared", "l1", 0.1), ("cpusmall", "squared", "l1", 0.01)]
+
+
+def penalty_of(problem: Any, name: str, share: float) -> Any:
+    if name == "l2":
+        return sd.penalties.L2(share)
+    alpha = problem.with_penalty(sd.penalties.L1(1.0)).alpha_max() * share
+    return sd.penalties.L1(alpha) if name == "l1" else sd.penalties.ElasticNet(alpha, 0.5)
+
+
+def write(part: str, text: str, record: Any) -> None:
+    """Keep one part's table and numbers, and put all parts together."""
+    kept = RESULTS / "cluster.json"
+    parts = json.loads(kept.read_text()) if kept.exists() else {}
+    parts[part] = {"text": text, "record": record}
+    kept.write_text(json.dumps(parts, indent=1) + "\n")
+    order = ("agree", "rounds", "overhead", "failure", "memory", "scaling", "fit")
+    pages = [f"## {name}\n\n{parts[name]['text']}" for name in order if name in parts]
+    (RESULTS / "cluster.md").write_text(
+        "# The cluster, measured\n\nBy `benchmarks/cluster.py`, two cores that other work shared: times are +-50 %.\n\n"
+        + "\n\n".join(pages)
+        + "\n"
+    )
+    print(text)
+
+
+# --------------------------------------------------------------------------- agreement and rounds
+
+
+def agree(data_dir: str) -> None:
+    worst: dict[str, list[float]] = {}
+    for workers in (0, 2):
+        with on_cluster(workers):
+            for name in (*BINARY, "cpusmall"):
+                X, y = load(name, data_dir)
+                for count in COUNTS:
+                    mine = [cell for cell in cells() if cell[0] == name]
+                    partitions = Partitions(blocks(X, count), y)
+                    for _, loss, penalty_name, share in mine:
+                        here = sd.LinearProblem(X, y, loss, sd.penalties.L2(1.0))
+                        penalty = penalty_of(here, penalty_name, share)
+                        here = here.with_penalty(penalty)
+                        there = sd.DaskLinearProblem(partitions, None, loss, penalty)
+                        solution, local = sd.solve(there, tol=1e-6), sd.solve(here, tol=1e-6)
+                        again = here.certify(solution.w, there.dual_array(solution.dual).compute(), solution.b)
+                        certificate = solution.certificate
+                        excess = abs(certificate.primal - local.certificate.primal) - max(certificate.gap, local.certificate.gap)
+                        difference = max(abs(again.primal - certificate.primal), abs(again.dual - certificate.dual))
+                        key = f"{name}, {loss}, {penalty_name}, {share:g}"
+                        row = worst.setdefault(key, [-np.inf, 0.0, 0.0, 0.0])
+                        found = (excess, difference, certificate.relative_gap, there.meter.rounds)
+                        row[:] = [max(pair) for pair in zip(row, found, strict=True)]
+                        assert solution.status is sd.Status.CONVERGED, (key, solution.status)
+                        print(workers, count, key, there.meter.rounds, f"{excess:.1e} {difference:.1e}", flush=True)
+    lines = [
+        "Worst of 1, 2, 7, 50 partitions on threads and on 2 worker processes, tol 1e-6. *Beyond the gaps*: |P - P of one machine| "
+        "minus the larger certified gap (negative: inside). *Certificate*: difference from `sd.certify` on the collected data.",
+        "",
+        "| cell | beyond the gaps | certificate | relative gap | most rounds |",
+        "|---|---|---|---|---|",
+    ]
+    lines += [f"| {key} | {row[0]:.1e} | {row[1]:.1e} | {row[2]:.1e} | {row[3]:.0f} |" for key, row in worst.items()]
+    write("agree", "\n".join(lines), worst)
+
+
+def rounds(data_dir: str) -> None:
+    record = []
+    for name in BINARY:
+        X, y = load(name, data_dir)
+        partitions = Partitions(blocks(X, 7), y)
+        for intercept in (False, True):
+            here = sd.LinearProblem(X, y, "logistic", sd.penalties.L1(1.0), fit_intercept=intercept)
+            for penalty_name in ("l1", "elasticnet"):
+                for share in (0.1, 0.01):
+                    penalty = penalty_of(here, penalty_name, share)
+                    there = sd.DaskLinearProblem(partitions, None, "logistic", penalty, fit_intercept=intercept)
+                    solution = sd.solve(there, tol=1e-6)
+                    largest = max(entry.counts["working_set"] for entry in solution.trace)
+                    runs = len(partitions.pool.runs)
+                    up, down = (value / there.meter.rounds / runs for value in (there.meter.bytes_up, there.meter.bytes_down))
+                    record.append((name, intercept, penalty_name, share, there.meter.rounds, largest, there.d, up, down))
+                    assert solution.status is sd.Status.CONVERGED
+    lines = [
+        "7 partitions, logistic, certified 1e-6; rounds include the row sample and the final certificate. Bytes of one "
+        "message, mean "
+        "over rounds. Shares above 1 are the row sample of the start (one row in 16, at most 64 MB).",
+        "",
+        "| data | intercept | penalty | alpha / alpha_max | rounds | d | largest working set | kB up | of 16 d + 4 W^2 | kB down |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for name, intercept, penalty_name, share, count, largest, d, up, down in record:
+        bound = 16 * d + 4 * largest**2
+        lines.append(
+            f"| {name} | {'yes' if intercept else 'no'} | {penalty_name} | {share:g} | {count} | {d} | {largest:.0f} | "
+            f"{up / 1e3:.1f} "
+            f"| {up / bound:.2f} | {down / 1e3:.1f} |"
+        )
+    write("rounds", "\n".join(lines), record)
+
+
+# --------------------------------------------------------------------------- overhead
+
+
+def overhead(data_dir: str) -> None:
+    record = []
+    for name in ("a9a", "news20"):
+        X, y = load(name, data_dir)
+        here = sd.LinearProblem(X, y, "logistic", sd.penalties.L1(1.0))
+        penalty = penalty_of(here, "l1", 0.01)
+        here = here.with_penalty(penalty)
+        local = min(_seconds(lambda problem=here: sd.solve(problem, tol=1e-6)) for _ in range(4))
+        for workers in (0, 2):
+            with on_cluster(workers):
+                for count in (2, 7, 50):
+                    partitions = Partitions(blocks(X, count), y)
+                    found = []
+                    for _ in range(5):
+                        there = sd.DaskLinearProblem(partitions, None, "logistic", penalty)
+                        took, meter = _seconds(lambda problem=there: sd.solve(problem, tol=1e-6)), there.meter
+                        found.append(
+                            (took, (meter.round_seconds - meter.task_seconds) / meter.rounds, meter.task_seconds / meter.rounds)
+                        )
+                    took, beside, inside = np.min(np.array(found)[1:], axis=0)
+                    record.append((name, workers, count, local, took, 1e3 * beside, 1e3 * inside))
+    lines = [
+        "Logistic, l1, 0.01 alpha_max, tol 1e-6, warm. Best of four fits; *beside*: a round minus its slowest task.",
+        "",
+        "| data | where | partitions | one process s | fit s | ratio | ms a round beside the task | ms of the slowest task |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for name, workers, count, local, took, beside, inside in record:
+        where = f"{workers} processes" if workers else "threads"
+        lines.append(
+            f"| {name} | {where} | {count} | {local:.3f} | {took:.2f} | {took / local:.1f} | {beside:.0f} | {inside:.0f} |"
+        )
+    write("overhead", "\n".join(lines), record)
+
+
+def _seconds(run: Any) -> float:
+    began = time.perf_counter()
+    run()
+    return time.perf_counter() - began
+
+
+# --------------------------------------------------------------------------- failure
+
+
+def failure(data_dir: str) -> None:
+    record = []
+    X, y = load("news20", data_dir)
+    penalty = penalty_of(sd.LinearProblem(X, y, "logistic", sd.penalties.L1(1.0)), "l1", 0.01)
+    for keep in (True, False):
+        with tempfile.TemporaryDirectory() as place, on_cluster(2) as client:
+            files = []
+            for k, rows in enumerate(np.array_split(np.arange(X.shape[0]), 8)):
+                files.append(f"{place}/{k}.npz")
+                sp.save_npz(files[-1], sp.csr_matrix(X[rows]))
+            there = sd.DaskLinearProblem(_from_files(files, X, 8), y, "logistic", penalty, keep=keep)
+            plain = sd.solve(there, tol=1e-6)
+
+            def kill(entry: Any, client: Any = client) -> None:
+                if entry.epoch == 3:
+                    os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
+
+            killed = sd.solve(there, tol=1e-6, callbacks=[kill])
+
+            def add(entry: Any, client: Any = client) -> None:
+                if entry.epoch == 3:
+                    client.wait_for_workers(2)
+                    client.cluster.scale(3)
+                    client.wait_for_workers(3)
+
+            added = sd.solve(there, tol=1e-6, callbacks=[add])
+            for what, solution in (
+                ("nothing", plain),
+                ("SIGKILL of a worker after epoch 3", killed),
+                ("a third worker after epoch 3", added),
+            ):
+                difference = abs(solution.certificate.gap - plain.certificate.gap)
+                change = float(np.abs(solution.w - plain.w).max())
+                seconds = np.diff([entry.seconds for entry in solution.trace])
+                record.append(
+                    (
+                        keep,
+                        what,
+                        str(solution.status),
+                        solution.epochs,
+                        float(seconds.max()),
+                        float(np.median(seconds)),
+                        difference,
+                        change,
+                    )
+                )
+    lines = [
+        "news20, logistic, l1, 0.01 alpha_max, 8 files, 2 worker processes, tol 1e-6.",
+        "",
+        "| partitions | what happened | end | epochs | slowest s between certificates | median s | change of the gap | of w |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for keep, what, status, epochs, slow, median, difference, change in record:
+        words = "kept in memory" if keep else "read again in each round"
+        lines.append(f"| {words} | {what} | {status} | {epochs} | {slow:.2f} | {median:.2f} | {difference:.1e} | {change:.1e} |")
+    write("failure", "\n".join(lines), record)
+
+
+def _from_files(files: list[str], X: Any, count: int) -> Any:
+    import dask.array as da
+    from dask import delayed
+
+    sizes = [len(rows) for rows in np.array_split(np.arange(X.shape[0]), count)]
+    like = sp.csr_array((0, X.shape[1]))
+    parts = [
+        da.from_delayed(delayed(sp.load_npz)(name), (size, X.shape[1]), dtype=X.dtype, meta=like)
+        for name, size in zip(files, sizes, strict=True)
+    ]
+    return da.concatenate(parts)
+
+
+# --------------------------------------------------------------------------- memory
+
+
+def memory(rows: int = 6_000_000, columns: int = 50, files: int = 150, limit: float = 420e6) -> None:
+    import pandas as pd
+
+    place = tempfile.mkdtemp()
+    rng = np.random.default_rng(0)
+    truth = rng.standard_normal(columns) * (rng.random(columns) < 0.4)
+    each = rows // files
+    for k in range(files):
+        X = rng.standard_normal((each, columns), dtype=np.float32).astype(np.float64)
+        y = (X @ truth + rng.standard_normal(each) > 0.0).astype(np.int8)
+        pd.DataFrame(X, columns=[f"x{j}" for j in range(columns)]).assign(y=y).to_parquet(f"{place}/{k:04d}.parquet", index=False)
+    on_disk = sum(os.path.getsize(os.path.join(place, name)) for name in os.listdir(place))
+    in_memory = 8.0 * rows * (columns + 1)
+    with on_cluster(2, f"{limit / 1e6:.0f}MB") as client:
+        base = client.run(_peak)
+        began = time.perf_counter()
+        model = sd.LinearClassifier(alpha=1e-3, tol=1e-6).fit(place, "y")
+        took = time.perf_counter() - began
+        peaks = client.run(_peak)
+        restarts = set(base) != set(peaks)
+    shutil.rmtree(place)
+    record = {
+        "rows": rows, "columns": columns, "files": files, "disk": on_disk, "memory": in_memory, "limit": limit, "seconds": took,
+        "peaks": list(peaks.values()), "base": list(base.values()), "restarts": restarts, "gap": model.certificate_.relative_gap,
+        "rounds": model.trace_[-1].counts["rounds"],
+    }  # fmt: skip
+    words = ", ".join(f"{peak / 1e6:.0f} MB" for peak in peaks.values())
+    idle = ", ".join(f"{peak / 1e6:.0f} MB" for peak in base.values())
+    gap, restarted = model.certificate_.relative_gap, "yes" if restarts else "none"
+    text = (
+        f"{rows:,} rows x {columns} columns in {files} Parquet files: {on_disk / 1e9:.2f} GB on disk, "
+        f"{in_memory / 1e9:.2f} GB in memory. Two workers with a limit of {limit / 1e6:.0f} MB each: the data are "
+        f"{on_disk / (2 * limit):.1f} times both limits together as files, {in_memory / (2 * limit):.1f} times as arrays. `LinearClassifier(alpha=1e-3, tol=1e-6).fit(path, 'y')`: certified "
+        f"{gap:.1e} after {record['rounds']} rounds, {took:.0f} s. Largest resident size of the workers: {words} (idle: {idle}); "
+        f"workers restarted: {restarted}."
+    )
+    write("memory", text, record)
+
+
+def _peak() -> int:
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+# --------------------------------------------------------------------------- scaling
+
+
+def scaling(fit: bool = False) -> None:
+    """Rounds of fixed size on generated data: one thing is changed at a time."""
+    if fit:
+        fit_model()
+        return
+    base = {"n": 200_000, "d": 10_000, "per_row": 30, "W": 200, "partitions": 16, "workers": 2}
+    changes = [
+        ("n", (50_000, 400_000)),
+        ("d", (1_000, 100_000, 1_000_000)),
+        ("W", (50, 800)),
+        ("partitions", (2, 50, 200)),
+        ("workers", (1, 4, 8)),
+    ]
+    cases = [dict(base)] + [{**base, name: value} for name, values in changes for value in values]
+    cases += [{**base, "workers": 8, "partitions": 200}, {**base, "per_row": 10}]
+    record = []
+    for case in cases:
+        record.append(measure(case))
+        print(record[-1], flush=True)
+    lines = [
+        "One Newton round (gradient, model dual point, Gram block) on generated sparse data; best of 5. *Tasks*: the "
+        "slowest task; *beside*: the rest of the round.",
+        "",
+        "| n | d | entries a row | active W | partitions | workers | round ms | tasks ms | beside ms | MB up |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for case in record:
+        lines.append(
+            f"| {case['n']:,} | {case['d']:,} | {case['per_row']} | {case['W']} | {case['partitions']} | "
+            f"{case['workers']} | {case['round']:.0f} "
+            f"| {case['task']:.0f} | {case['round'] - case['task']:.0f} | {case['up'] / 1e6:.2f} |"
+        )
+    write("scaling", "\n".join(lines), record)
+
+
+def generated(number: int, rows: int, d: int, per_row: int) -> sp.csr_array:
+    """Rows with `per_row` entries; columns by a power law, as words in texts are."""
+    rng = np.random.default_rng([7, number])
+    columns = (d * rng.random((rows, per_row)) ** 3).astype(np.int32)
+    columns.sort(axis=1)
+    X = sp.csr_array(
+        (rng.standard_normal(rows * per_row), columns.ravel(), np.arange(0, rows * per_row + 1, per_row)), shape=(rows, d)
+    )
+    X.sum_duplicates()
+    return X
+
+
+def measure(case: dict[str, int]) -> dict[str, float]:
+    import dask.array as da
+    from dask import delayed
+
+    from saddlery.distributed.dual import pack
+    from saddlery.distributed.newton_round import NewtonRound, NewtonTask
+    from saddlery.distributed.problem import GRID
+    from saddlery.distributed.rounds import Meter
+
+    n, d, count = case["n"], case["d"], case["partitions"]
+    sizes = [len(rows) for rows in np.array_split(np.arange(n), count)]
+    like = sp.csr_array((0, d))
+    parts = [
+        da.from_delayed(delayed(generated)(k, size, d, case["per_row"]), (size, d), dtype=float, meta=like)
+        for k, size in enumerate(sizes)
+    ]
+    with on_cluster(case["workers"], "3GB"):
+        y = np.where(np.random.default_rng(0).random(n) < 0.5, 1.0, -1.0)
+        problem = sd.DaskLinearProblem(da.concatenate(parts), y, "logistic", sd.penalties.L1(0.01), keep=True)
+        W = np.arange(case["W"])
+        w, move = np.zeros(d), np.zeros(d)
+        w[W], move[W] = 0.01, 0.001
+        task = NewtonTask(
+            problem.loss, problem.reading, d, pack(w), 0.0, pack(move), 0.0, W, (0.5, 0.125, 1 / 64), GRID, True, 1e-9, 1e-9, False,
+        )  # fmt: skip
+        found = []
+        for _ in range(6):
+            meter = Meter()
+            problem.partitions.run(NewtonRound, task, meter)
+            found.append((meter.round_seconds, meter.task_seconds))
+    took, inside = min(found[1:])
+    inside_w = case["per_row"] * (case["W"] / d) ** (1 / 3)
+    return {
+        **case,
+        "round": 1e3 * took,
+        "task": 1e3 * inside,
+        "up": float(meter.bytes_up),
+        "runs": len(problem.partitions.pool.runs),
+        "kW": inside_w,
+    }
+
+
+def fit_model() -> None:
+    """Non-negative least squares of the cost model on the measurements, in relative errors; then the prediction."""
+    from scipy.optimize import nnls
+
+    record = json.loads((RESULTS / "cluster.json").read_text())["scaling"]["record"]
+    cores = min(os.cpu_count() or 1, 2)
+    names = ("ms fixed", "ms a task", "ns an entry", "ns a row", "ns a row and pair in W", "ms a MB of messages")
+    table, target = [], []
+    for case in record:
+        share = 1.0 / min(case["workers"], cores)  # more processes than cores take turns
+        entries = case["n"] * case["per_row"]
+        megabytes = case["up"] / 1e6
+        table.append(
+            [
+                1.0,
+                case["workers"],
+                1e-6 * entries * share,
+                1e-6 * case["n"] * share,
+                1e-6 * case["n"] * case["kW"] ** 2 * share,
+                megabytes,
+            ]
+        )
+        target.append(case["round"])
+    A, b = np.array(table), np.array(target)
+    found, _ = nnls(A / b[:, None], np.ones(len(b)))
+    error = np.abs(A @ found / b - 1.0)
+    fixed, each, entry, row, pair, megabyte = found
+    workers, n, per_row, W, kW, d = 100, 1e9, 100, 1000, 20, 1e6
+    messages = 2 * 10 * (16 * d + 4 * W * W) / 1e6  # two levels of fan-in ten
+    compute = 1e-6 * n / workers * (2.5 * entry * per_row + row + pair * kW * kW)  # vectors of 8 MB leave the cache
+    total = fixed + each * workers + compute + megabyte * messages
+    lines = [
+        "T = fixed + task x workers + (entry x entries + row x rows + pair x rows x k_W^2) / parallel + megabyte x MB up; "
+        "k_W: entries of a row inside W.",
+        "",
+        "| " + " | ".join(names) + " | median error | largest |",
+        "|" + "---|" * (len(names) + 2),
+        "| " + " | ".join(f"{value:.3g}" for value in found) + f" | {np.median(error):.0%} | {error.max():.0%} |",
+        "",
+        f"Prediction for 10^9 rows x 10^6 features on 100 workers of one thread (100 entries a row, W = 1000, k_W = 20, "
+        f"entries 2.5 times as dear because vectors of "
+        f"8 MB leave the cache, links as fast as here, a tree of fan-in ten): {total / 1e3:.0f} s a round, of which "
+        f"{compute / 1e3:.0f} s in the tasks and "
+        f"{megabyte * messages / 1e3:.1f} s of messages; 8 to 12 rounds: {8 * total / 6e4:.0f} to {12 * total / 6e4:.0f} minutes.",
+    ]
+    write(
+        "fit", "\n".join(lines), dict(zip(names, found.tolist(), strict=True)) | {"seconds": total / 1e3, "errors": error.tolist()}
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("part", choices=("agree", "rounds", "overhead", "failure", "memory", "scaling"))
+    parser.add_argument("--data", default="data", help="directory of the data sets")
+    parser.add_argument("--fit", action="store_true", help="fit the cost model to the last measurements of scaling")
+    arguments = parser.parse_args()
+    if arguments.part in ("memory", "scaling"):
+        memory() if arguments.part == "memory" else scaling(arguments.fit)
+    else:
+        {"agree": agree, "rounds": rounds, "overhead": overhead, "failure": failure}[arguments.part](arguments.data)
+
+
+if __name__ == "__main__":
+    main()
