@@ -134,7 +134,7 @@ def _described(values: Any) -> str:
 class FetchedMatrix(PartialMatrix):
     """X as an object that gives its rows and columns on demand, with a cache.
 
-    Estimators and problems wrap such an object by themselves; wrap it yourself to choose the size of the cache or to read the counts.
+    Estimators and problems wrap such an object by themselves; wrap it yourself to choose the size of the cache or read the counts.
 
     Parameters
     ----------
