@@ -14,7 +14,7 @@ FILES = sorted(path for path in ROOT.rglob("*.py") if path != ROOT / "__init__.p
 LAYERS = [
     {"errors", "parts", "point", "files", "threads"},
     {"registry", "certificate", "matrix", "losses", "penalties"},
-    {"problems", "data", "geometry"},
+    {"problems", "data", "geometry", "sampling"},
     {"solvers"},
     {"paths", "verify", "report", "model_codec"},
     {"model_file"},

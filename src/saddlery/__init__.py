@@ -15,6 +15,8 @@ _PLACES = {
     "LinearProblem": "saddlery.problems.linear",
     "MulticlassProblem": "saddlery.problems.multiclass",
     "CURProblem": "saddlery.problems.cur",
+    "SlackSVMProblem": "saddlery.problems.slack_svm",
+    "OneVsRestSlackSVM": "saddlery.problems.slack_classes",
     "CompletionProblem": "saddlery.problems.completion",
     "LowRank": "saddlery.problems.completion",
     "Certificate": "saddlery.certificate",
@@ -57,9 +59,11 @@ __all__ = [
     "LowRank",
     "MatrixCompletion",
     "MulticlassProblem",
+    "OneVsRestSlackSVM",
     "PathDisplay",
     "PathResult",
     "RandomBinning",
+    "SlackSVMProblem",
     "Solution",
     "Status",
     "UnsupportedError",
@@ -107,6 +111,8 @@ if TYPE_CHECKING:  # what type checkers and editors see
     from saddlery.problems.cur import CURProblem
     from saddlery.problems.linear import LinearProblem
     from saddlery.problems.multiclass import MulticlassProblem
+    from saddlery.problems.slack_classes import OneVsRestSlackSVM
+    from saddlery.problems.slack_svm import SlackSVMProblem
     from saddlery.report.displays import ConvergenceDisplay, PathDisplay
     from saddlery.solvers.base import Solution, Status
     from saddlery.solvers.loop import solve

@@ -146,6 +146,9 @@ SOLVERS = Registry(
         "cur_splitting": "saddlery.solvers.cur_splitting:CURSplitting",
         "cur_corrective": "saddlery.solvers.cur_corrective:CURCorrective",
         "low_rank": "saddlery.solvers.low_rank:LowRankCorrective",
+        "slack_exact": "saddlery.solvers.slack_exact:SlackExact",
+        "simba": "saddlery.solvers.simba:Simba",
+        "pegasos": "saddlery.solvers.pegasos:Pegasos",
     },
 )
 READERS = Registry(

@@ -29,6 +29,7 @@ REMEDIES = {
     Status.MAX_EPOCHS: "raise max_epochs, or accept this by a larger tol",
     Status.MAX_SECONDS: "raise max_seconds, or accept this by a larger tol",
     Status.MAX_ACCESSES: "raise max_accesses, or accept this by a larger tol",
+    Status.ZERO_VALUE: "the classes overlap too much for this slack: take more slack",
     Status.STALLED: "scale the features to similar sizes, or accept this by a larger tol",
     Status.INTERRUPTED: "set warm_start=True and fit again to go on",
     Status.CALLBACK: "set warm_start=True and fit again to go on",

@@ -31,6 +31,7 @@ class Status(enum.Enum):
     MAX_ACCESSES = "stopped at max_accesses before the tolerance was certified"
     INTERRUPTED = "interrupted; this is the best certified point so far"
     CALLBACK = "stopped by a callback; this is the best certified point so far"
+    ZERO_VALUE = "the optimal value is zero within the gap: no relative tolerance can be met"
     STALLED = "no further progress in floating point; this is the best certified point"
 
     def __str__(self) -> str:
@@ -77,7 +78,8 @@ class State:
     """What a solver moves: arrays, numbers and a random generator, so that a copy resumes exactly.
 
     `accesses` counts the entries of X that were read; `stalled` says that no further step can improve anything;
-    `relative_gap` is the last certified one, written by the loop for solvers that adapt to it. `solver` and `best` are the loop's
+    `relative_gap` is the last certified one, written by the loop for solvers that adapt to it; `room` is the number of accesses at
+    which the budget ends, for solvers whose epochs are long. `solver` and `best` are the loop's
     too: whose state this is, and the best pair of points so far.
     """
 
@@ -87,6 +89,7 @@ class State:
     accesses: float = 0.0
     stalled: bool = False
     relative_gap: float = float("inf")
+    room: float = float("inf")
 
     @property
     def counts(self) -> dict[str, float]:

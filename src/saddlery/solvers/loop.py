@@ -13,6 +13,7 @@ import copy
 import math
 import time
 from collections.abc import Callable, Iterable
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +23,7 @@ from saddlery.errors import InputError
 from saddlery.point import Point
 from saddlery.solvers.auto import resolve
 from saddlery.solvers.base import Record, Solution, Solver, State, Status, Trace
+from saddlery.solvers.latest import Latest, latest
 from saddlery.threads import small_products_on_one_thread
 
 __all__ = ["Handover", "solve"]
@@ -32,6 +34,8 @@ CHECK_SHARE = 9.0
 class _Best:
     """The best primal and the best dual point so far."""
 
+    reads, counts = 0.0, MappingProxyType[str, float]({})  # exact certificates are not counted
+
     def __init__(self) -> None:
         self.primal, self.dual = np.inf, -np.inf
         self.w: Any = None
@@ -40,6 +44,8 @@ class _Best:
         self.Xta: Any = None
 
     def update(self, problem: Any, point: Point) -> None:
+        if hasattr(problem, "complete"):  # what follows from w is not left to the solver, such as the best intercept
+            point = problem.complete(point)
         primal, dual = problem.evaluate(point)
         if primal < self.primal:
             self.primal, self.w = primal, copy.copy(point.w)
@@ -112,6 +118,7 @@ def solve(
     random_state: Any = 0,
     callbacks: Iterable[Callable[[Record], Any]] = (),
     max_accesses: float | None = None,
+    certificate: Any = "exact",
 ) -> Solution:
     """Solve a problem until its relative gap is certified to be at most `tol`.
 
@@ -134,7 +141,10 @@ def solve(
     callbacks : iterable of callables
         Called with each :class:`~saddlery.solvers.base.Record`; a true answer stops the run.
     max_accesses : float, optional
-        Budget in entries of X that the solver reads, looked at after each epoch; certificates are not counted.
+        Budget in entries of X that the solver reads, looked at after each epoch; exact certificates are not counted.
+    certificate : {"exact", "sampled", None} or a sample
+        Exact certificates read all of X. ``"sampled"`` (for problems that have it) reads some rows once, counted, and holds with
+        a probability that the certificate states; None asks for none. In both of these cases the last point is returned, not the best.
 
     Returns
     -------
@@ -159,12 +169,14 @@ def solve(
         raise InputError(f"the state is one of {start.solver}: go on with solver={start.solver!r}, or start from its solution")
     with small_products_on_one_thread(problem.size):
         budget = (max_epochs, math.inf if max_seconds is None else max_seconds, math.inf if max_accesses is None else max_accesses)
-        return _run(problem, method, tol, budget, start, random_state, tuple(callbacks))
+        best = _Best() if isinstance(certificate, str) and certificate == "exact" else latest(problem, certificate, random_state)
+        return _run(problem, method, best, tol, budget, start, random_state, tuple(callbacks))
 
 
 def _run(
     problem: Any,
     method: Solver,
+    best: _Best | Latest,
     tol: float,
     budget: tuple[int, float, float],
     start: Any,
@@ -175,7 +187,7 @@ def _run(
     clock = time.perf_counter
     max_epochs, max_seconds, max_accesses = budget
     began = clock()
-    best, trace = _Best(), Trace()
+    trace = Trace()
     state: Any = None
     epoch, status, schedule = 0, Status.MAX_EPOCHS, _Schedule(tol)
 
@@ -190,12 +202,14 @@ def _run(
                 stop = Status.CONVERGED
             else:
                 method.resync(problem, state)
+        elif hasattr(problem, "is_zero") and problem.is_zero(certificate, tol):
+            stop = Status.ZERO_VALUE
         state.relative_gap = certificate.relative_gap
         schedule.checked(certificate.relative_gap)
         values = (certificate.primal, certificate.dual, certificate.gap, certificate.relative_gap)
         passes = state.accesses / max(problem.size, 1)
         nonzeros = problem.nonzeros(best.w)
-        trace.append(Record(epoch, clock() - began, passes, *values, nonzeros, dict(state.counts)))
+        trace.append(Record(epoch, clock() - began, passes, *values, nonzeros, {**state.counts, **best.counts}))
         for callback in callbacks:
             if callback(trace[-1]) and stop is None:
                 stop = Status.CALLBACK
@@ -204,8 +218,12 @@ def _run(
     try:
         if isinstance(start, State):
             state = copy.deepcopy(start)
-            best = state.best
-            stop = Status.CONVERGED if best.certificate(problem).relative_gap <= tol else None
+            if type(state.best) is type(best):
+                best = state.best
+                stop = Status.CONVERGED if best.certificate(problem).relative_gap <= tol else None
+            else:  # another sort of certificate is asked for
+                state.best = best
+                stop = check()
         else:
             if isinstance(start, Handover) and start.solution.solver == method.name:
                 state = method.follow(problem, start.solution.state)
@@ -220,13 +238,14 @@ def _run(
             if clock() - began >= max_seconds:
                 stop = Status.MAX_SECONDS
                 break
-            if state.accesses >= max_accesses:
+            if state.accesses + best.reads >= max_accesses:
                 stop = Status.MAX_ACCESSES
                 break
-            before = state.accesses
+            before, state.room = state.accesses, max_accesses - best.reads
             method.step(problem, state)
             epoch += 1
-            work, cost = max(state.accesses - before, 1.0), problem.check_cost(method.point(problem, state))
+            work = max(state.accesses - before, 1.0)
+            cost = problem.check_cost(method.point(problem, state)) if isinstance(best, _Best) else 0.0
             if schedule.is_due(epoch, work, cost) or epoch == max_epochs or state.stalled:
                 stop = check()
                 if stop is None and state.stalled:
@@ -234,7 +253,7 @@ def _run(
         status = stop or Status.MAX_EPOCHS
     except KeyboardInterrupt:
         status = Status.INTERRUPTED
-        if not np.isfinite(best.primal):
+        if best.w is None:
             best.update(problem, problem.first_point())
     best = copy.copy(best)  # the state keeps its own, or a resumed run would differ from an uninterrupted one
     if status is not Status.CONVERGED or not trace:

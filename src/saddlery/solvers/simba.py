@@ -1,0 +1,267 @@
+"""SIMBA: a soft-margin SVM from few rows and few columns of X (Hazan, Koren & Srebro 2011), corrected, with two forms.
+
+The learner follows the sum of sampled rows, its opponent weighs the rows by multiplicative updates from sampled columns: an
+iteration draws rows i ~ p and columns j ~ w_j^2, reads only those, and
+
+    v_i = z_ij ||w||^2 / w_j   (its mean is z_i.w)        V += clip(v)        p_i = s_i min(cap, c exp(-rate V_i))
+    S  += z_i                  (its mean is Z'p)          w = S step / max(1, step ||S||)
+
+All draws are known when an iteration begins, so data on disk or features on demand are asked for once. The result is the average
+with weights t; the intercept follows from the margins that the columns estimated. What was wrong in print and how the
+capped form differs is in ``docs/sublinear-svm.md``.
+
+=============  ======================================================  ====================================================
+here           meaning                                                 letters of the paper
+=============  ======================================================  ====================================================
+S, w           sum of the rows drawn; its direction                    u_t (Alg. 1, l. 5 without x_{i_t}), w_t (l. 6)
+V, p           sum of estimated margins; weights of the rows           q_t, p_t (l. 10-13, with exp for 1 - z + z^2)
+rate           eta_t / longest row seen, eta_t = eta sqrt(log n / t)   eta (Sec. 6: sqrt(log(n) / t))
+slack, cap     "capped": p_i <= s_i / slack, no slacks                 form of the notes, equivalent by Lemma 2.1's scale
+slack          "budget": mean slack                                    nu
+=============  ======================================================  ====================================================
+
+Several classes against the rest (`OneVsRestSlackSVM`) share their columns, j ~ sum_c w_cj^2, and all use the rows that each draws, with
+weights p_c(i) / sum_c' p_c'(i).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from saddlery.errors import InputError
+from saddlery.point import Point
+from saddlery.problems.tails import fill
+from saddlery.sampling.capped import Caps, project_capped
+from saddlery.solvers.base import Needs, Solver, State
+from saddlery.solvers.reads import Reads
+
+__all__ = ["Draws", "Simba", "batch_sizes", "draw"]
+
+GROWTH = 1.1  # iterations grow by this factor from one epoch to the next
+STEP = 5.0  # of the dual averaging; it drops out as soon as step ||S|| > 1
+COLUMNS, FEWEST, MOST = 16, 4, 64  # columns of a batch; rows: as many as read as much, within these bounds
+EPOCH = 100_000_000  # entries that an epoch reads at most, so that budgets and Ctrl-C hold
+
+
+class Draws(NamedTuple):
+    """What the drawn rows say of Z'p: their weighted mean, the root of the sum of the squared weights, and the longest row."""
+
+    mean: np.ndarray
+    spread: float
+    longest: float
+
+
+def draw(cumulative: np.ndarray, uniforms: np.ndarray) -> np.ndarray:
+    """Indices with the law whose running sum is given; entries of probability zero never come."""
+    index = np.searchsorted(cumulative, uniforms * cumulative[-1], side="right")
+    return np.minimum(index, len(cumulative) - 1)
+
+
+def batch_sizes(n: int, d: int, rows: int | None, cols: int | None) -> tuple[int, int]:
+    """Rows and columns of an iteration: about as many entries of both."""
+    cols = min(COLUMNS, d) if cols is None else cols
+    return (min(max(round(cols * n / d), FEWEST), MOST) if rows is None else rows), cols
+
+
+def classes_of(problem: Any) -> list[Any]:
+    """The problems of all classes, or the one problem there is."""
+    return getattr(problem, "classes", [problem])
+
+
+class _Taken(State):
+    """The capped form for one or several classes, on rows and columns that are taken from the data."""
+
+    def __init__(self, problem: Any, options: Simba, rng: np.random.Generator):
+        classes = classes_of(problem)
+        n, d, count = problem.n, problem.d, len(classes)
+        self.rng, self.t, self.longest = rng, 0, 0.0
+        self.m, self.k = batch_sizes(n, d, options.rows, options.cols)
+        self.power = 1.0 if options.average == "linear" else 0.0
+        self.eta = options.eta
+        self.y = np.array([each.y for each in classes])
+        self.s = problem.s
+        self.reads = Reads(problem.matrix.shape, problem.matrix.is_sparse)
+        self.V, self.p, self.ratio = np.zeros((count, n)), np.zeros((count, n)), np.empty(n)
+        self.S, self.f = np.zeros((count, d)), np.zeros(count)
+        # sums of iterates with weights t^power, and of what the draws of the same iterations estimate
+        self.weight, self.squares = 0.0, 0.0
+        self.w_sum, self.drawn = np.zeros((count, d)), np.zeros((count, d))
+        self.p_sum, self.m_sum = np.zeros((count, n)), np.zeros((count, n))
+        self.reference = np.zeros((count, 2))
+        self.weigh_rows(problem)
+
+    @property
+    def counts(self) -> dict[str, float]:
+        return {"iterations": float(self.t), **self.reads.counts}
+
+    @property
+    def step_eta(self) -> float:
+        """eta_t of the next iteration."""
+        return min(0.5, self.eta * math.sqrt(max(math.log(self.p.shape[1]), 1.0) / max(self.t, 1)))
+
+    def weigh_rows(self, problem: Any) -> None:
+        """p from V, on the capped simplex of each class, or on two if the intercept is free."""
+        rate = self.step_eta / self.longest if self.longest > 0.0 else 0.0
+        for c, each in enumerate(classes_of(problem)):
+            for side, (members, mass) in enumerate(each.sides):
+                caps = Caps(self.s, members, 1.0 / each.slack, mass)
+                reference = project_capped(caps, -rate, self.V[c], self.ratio, self.p[c], self.reference[c, side])
+                self.reference[c, side] = reference
+
+    def update_rows(self, problem: Any, v: np.ndarray) -> None:
+        """V += clip(v), then p."""
+        bound = self.longest / self.step_eta
+        self.V += np.clip(v, -bound, bound)
+        self.weigh_rows(problem)
+
+    def iterate(self, problem: Any) -> None:
+        """One iteration: draw, read, update; the averages take what stood before it."""
+        self.t += 1
+        matrix, count = problem.matrix, len(self.p)
+        chosen = np.concatenate([draw(np.cumsum(p), self.rng.random(self.m)) for p in self.p])
+        law = np.einsum("c,cj,cj->j", self.f**2, self.S, self.S) if self.f.any() else None
+        law = None if law is None or not law.any() else law
+        if law is not None:
+            columns = draw(np.cumsum(law), self.rng.random(self.k))
+            coefficients = self.f * self.S[:, columns].T * (law.sum() / (law[columns] * self.k))[:, None]  # (k, classes)
+        rows = self.reads.take_rows(matrix, chosen)
+        self.longest = max(self.longest, math.sqrt(float(rows.row_square_norms.max())))
+        v = np.zeros_like(self.p)
+        if law is not None:
+            cols = self.reads.take_cols(matrix, columns)
+            v = self.y * (cols.matvec(coefficients[:, 0])[None] if count == 1 else cols.matvec(coefficients).T)
+        # averages of what stood before this iteration
+        a = self.t**self.power
+        self.weight += a
+        self.squares += a * a * count / self.m
+        self.w_sum += (a * self.f)[:, None] * self.S
+        self.p_sum += a * self.p
+        self.m_sum += a * v
+        shares = self.p[:, chosen] / self.p[:, chosen].sum(axis=0)
+        signed = np.ascontiguousarray((shares * self.y[:, chosen]).T) / self.m
+        gain = rows.rmatvec(signed[:, 0])[None] if count == 1 else rows.rmatvec(signed).T
+        self.drawn += a * gain
+        self.S += gain
+        self.update_rows(problem, v)
+        norms = np.linalg.norm(self.S, axis=1)
+        step = STEP / (max(self.longest, 1e-300) * math.sqrt(self.t))
+        self.f = step / np.maximum(1.0, step * norms)
+
+    def point(self, problem: Any) -> Point:
+        """The averages; w is brought to length 1, and b is the best for the margins that the columns estimated."""
+        if self.weight == 0.0:
+            w, m = self.w_sum, self.m_sum
+        else:
+            norms = np.linalg.norm(self.w_sum, axis=1, keepdims=True)
+            scale = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0.0)
+            w, m = scale * self.w_sum, scale * self.m_sum
+        b = np.array([each.best_b(each.y * m[c]) for c, each in enumerate(classes_of(problem))])
+        sizes = self.p_sum / self.weight if self.weight else self.p
+        dual = -self.y * np.divide(sizes, self.s, out=np.zeros_like(sizes), where=self.s > 0.0)
+        if hasattr(problem, "classes"):
+            return Point(np.ascontiguousarray(w.T), b, np.ascontiguousarray(dual.T), aux=self.draws())
+        return Point(w[0].copy(), float(b[0]), dual[0], aux=self.draws())
+
+    def draws(self) -> Draws | None:
+        """The rows drawn, for sampled certificates."""
+        if not self.weight:
+            return None
+        return Draws(self.drawn / self.weight, math.sqrt(self.squares) / self.weight, self.longest)
+
+
+class _Budget(_Taken):
+    """The form of the paper: slacks and an intercept that answer p at once, p on the whole simplex."""
+
+    def __init__(self, problem: Any, options: Simba, rng: np.random.Generator):
+        self.b_sum = 0.0
+        super().__init__(problem, options, rng)
+
+    @property
+    def step_eta(self) -> float:
+        return min(1.0, self.eta * math.sqrt(max(math.log(self.p.shape[1]), 1.0) / max(self.t, 1)))
+
+    def weigh_rows(self, problem: Any) -> None:
+        """p = softmax of V (which holds log-weights here), times the weights of the rows."""
+        p = self.s * np.exp(self.V[0] - self.V[0][self.s > 0.0].max())
+        self.p[0] = p / p.sum()
+
+    def update_rows(self, problem: Any, v: np.ndarray) -> None:
+        """xi_t and b_t answer p_t (l. 3 of the notes); V -= eta_t clip(v + xi_t + b_t y)."""
+        cap = problem.cap if math.isfinite(problem.cap) else 2.0 * self.longest
+        sizes = np.divide(self.p[0], self.s, out=np.zeros_like(self.s), where=self.s > 0.0)
+        gain = v[0] + fill(sizes, self.s, problem.slack, cap)
+        if problem.fit_intercept:
+            b = 0.5 * cap * float(np.sign(self.p[0] @ problem.y))
+            gain += b * problem.y
+            self.b_sum += self.t**self.power * b
+        eta = self.step_eta
+        bound = self.longest / eta
+        self.V[0] -= eta / max(self.longest, 1e-300) * np.clip(gain, -bound, bound)
+        self.weigh_rows(problem)
+
+    def point(self, problem: Any) -> Point:
+        point = super().point(problem)
+        if not problem.fit_intercept or not self.weight:
+            return point._replace(b=0.0)
+        return point._replace(b=self.b_sum / self.weight)
+
+
+@dataclass(frozen=True)
+class SlackNeeds(Needs):
+    """Several classes only in the capped form."""
+
+    def missing(self, problem: Any) -> list[str]:
+        if problem.kind not in self.kinds:
+            return [f"a {' or '.join(self.kinds)} problem (this is a {problem.kind} problem)"]
+        return []
+
+
+@dataclass(frozen=True)
+class Simba(Solver):
+    """Sublinear SVM: reads a batch of sampled rows and columns in each iteration, and nothing else.
+
+    Made for features that are dear: on demand, on disk, remote. For exact solutions of data in memory use `slack_exact`.
+
+    Parameters
+    ----------
+    rows, cols : int, optional
+        Rows (for each class) and columns that an iteration reads. By default 16 columns and as many rows as read about as much;
+        1 and 1 in the budget form, as in the paper, and on sparse data in memory.
+    eta : float, optional
+        Rate of the multiplicative updates: eta_t = eta sqrt(log n / t); by default 0.5, and 1 in the budget form.
+    average : {"linear", "uniform"}, optional
+        Weights of the average: t or 1; by default "linear", and "uniform" in the budget form.
+    """
+
+    name = "simba"
+    paper = "Hazan, Koren & Srebro 2011, Algorithm 1; capped form"
+    needs = SlackNeeds(kind=("slack_svm", "slack_svm_classes"), partial=True)
+
+    rows: int | None = None
+    cols: int | None = None
+    eta: float | None = None
+    average: str | None = None
+
+    def init(self, problem: Any, start: Point | None, rng: np.random.Generator) -> Any:
+        faithful = getattr(problem, "form", "capped") == "budget"
+        defaults = (1, 1, 1.0, "uniform") if faithful else (None, None, 0.5, "linear")
+        given = (self.rows, self.cols, self.eta, self.average)
+        options = Simba(*(default if value is None else value for value, default in zip(given, defaults, strict=True)))
+        if options.average not in ("linear", "uniform"):
+            raise InputError(f"average must be 'linear' or 'uniform', not {options.average!r}")
+        if any(size is not None and size < 1 for size in (options.rows, options.cols)) or not options.eta > 0.0:
+            raise InputError("rows and cols must be 1 or more and eta positive")
+        return (_Budget if faithful else _Taken)(problem, options, rng)
+
+    def step(self, problem: Any, state: Any) -> None:
+        last, limit = math.ceil(max(state.t, 1) * GROWTH), min(state.room, state.accesses + EPOCH)
+        while state.t < last and state.accesses < limit:
+            state.iterate(problem)
+            state.accesses = state.reads.total
+
+    def point(self, problem: Any, state: Any) -> Point:
+        return state.point(problem)
