@@ -37,6 +37,8 @@ _PLACES = {
     "save": "saddlery.model_file",
     "load": "saddlery.model_file",
     "read_data": "saddlery.data",
+    "convert": "saddlery.data.store",
+    "open_store": "saddlery.matrix.store",
     "ConvergenceDisplay": "saddlery.report.displays",
     "PathDisplay": "saddlery.report.displays",
     "InputError": "saddlery.errors",
@@ -70,8 +72,10 @@ __all__ = [
     "__version__",
     "audit",
     "certify",
+    "convert",
     "load",
     "losses",
+    "open_store",
     "path",
     "penalties",
     "read_data",
@@ -97,6 +101,7 @@ if TYPE_CHECKING:  # what type checkers and editors see
     from saddlery import losses, penalties, solvers
     from saddlery.certificate import Certificate, certify
     from saddlery.data import read_data
+    from saddlery.data.store import convert
     from saddlery.errors import InputError, UnsupportedError
     from saddlery.estimators.audit import audit
     from saddlery.estimators.classifier import LinearClassifier
@@ -105,6 +110,7 @@ if TYPE_CHECKING:  # what type checkers and editors see
     from saddlery.estimators.cv import LinearClassifierCV, LinearRegressorCV
     from saddlery.estimators.random_binning import RandomBinning
     from saddlery.estimators.regressor import LinearRegressor
+    from saddlery.matrix.store import open_store
     from saddlery.model_file import load, save
     from saddlery.paths import PathResult, path
     from saddlery.problems.completion import CompletionProblem, LowRank

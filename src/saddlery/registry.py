@@ -158,6 +158,7 @@ READERS = Registry(
         "svmlight": "saddlery.data.svmlight:read",
         "csv": "saddlery.data.csv:read",
         "npz": "saddlery.data.npz:read",
+        "parquet": "saddlery.data.parquet:read",
     },
 )
 EXPERIMENTS = Registry(

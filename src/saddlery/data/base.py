@@ -7,7 +7,7 @@ import gzip
 import lzma
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -56,12 +56,19 @@ def data_name(path: Path, suffixes: tuple[str, ...]) -> str:
 
 
 @contextmanager
-def open_bytes(path: Path) -> Iterator[IO[bytes]]:
-    """Open a plain or compressed file; damage found while it is read becomes an :class:`InputError`."""
-    opener = COMPRESSED.get(path.suffix.lower(), open)
+def open_bytes(path: Path, raw: IO[bytes] | None = None) -> Iterator[IO[bytes]]:
+    """Open a plain or compressed file; damage found while it is read becomes an :class:`InputError`.
+
+    `raw` is the same file opened already: where it is read shows how far one has come, in compressed files too.
+    """
+    opener = COMPRESSED.get(path.suffix.lower())
     try:
-        with opener(path, "rb") as handle:
-            yield handle
+        if opener is None:
+            with nullcontext(raw) if raw is not None else path.open("rb") as handle:
+                yield handle
+        else:
+            with opener(path if raw is None else raw, "rb") as handle:
+                yield handle
     except (EOFError, zlib.error, lzma.LZMAError) as error:
         raise InputError(f"{path} is damaged or not what its suffix says: {error}; fetch it again") from error
     except OSError as error:

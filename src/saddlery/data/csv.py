@@ -9,16 +9,25 @@ from array import array
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NoReturn
+from typing import IO, Any, NamedTuple, NoReturn
 
 import numpy as np
 
 from saddlery.data.base import TARGET_NAMES, Data, data_name, open_bytes, whole_numbers
 from saddlery.errors import InputError, unknown_name
 
-__all__ = ["SUFFIXES", "column_names", "read"]
+__all__ = ["SUFFIXES", "column_names", "open_source", "read"]
 
 SUFFIXES = (".csv", ".tsv")
+PARSED = 4  # bytes that a byte of numbers may take while it is parsed, and copies of it
+
+
+class _Rows(NamedTuple):
+    """Parsed rows: numbers one behind the other, targets as text, and the number of lines read so far."""
+
+    values: array[float]
+    targets: list[str]
+    line: int
 
 
 def read(path: Path, *, target: str | bool | None = None, n_features: int | None = None) -> Data:
@@ -26,11 +35,49 @@ def read(path: Path, *, target: str | bool | None = None, n_features: int | None
     with _open_text(path) as text:
         names, delimiter = _header(path, text)
         at = _target_column(path, names, target)
-        X, y = _read_rows(path, csv.reader(text, delimiter=delimiter, strict=True), names, at)
+        rows = next(_read_rows(path, text, delimiter, names, at), _Rows(array("d"), [], 1))
+    features = _features(path, names, at, n_features)
+    X = _as_table(rows, len(features))
+    if not X.size:
+        raise InputError(f"{path} holds no {'rows' if features else 'feature columns'}: give at least one")
+    y = None if at is None else _as_targets(path, rows.targets, names[at])
+    return Data(X, y, features, data_name(path, SUFFIXES))
+
+
+def _features(path: Path, names: list[str], at: int | None, n_features: int | None) -> list[str]:
     features = [name for column, name in enumerate(names) if column != at]
     if n_features is not None and n_features != len(features):
         raise InputError(f"{path} has {len(features)} feature columns, not n_features = {n_features}")
-    return Data(X, y, features, data_name(path, SUFFIXES))
+    return features
+
+
+def _as_table(rows: _Rows, width: int) -> np.ndarray:
+    if width and len(rows.values):
+        return np.frombuffer(rows.values, dtype=np.float64).reshape(-1, width)
+    return np.empty((len(rows.targets), width))
+
+
+def open_source(path: Path, *, target: Any = None, n_features: int | None = None, room: int = 0) -> Any:
+    """The file in chunks; see :mod:`saddlery.data.chunks`. A position is the number of lines that were read."""
+    from saddlery.data.chunks import Chunk, Source
+
+    with _open_text(path) as text:
+        names, delimiter = _header(path, text)
+    at = _target_column(path, names, target)
+    features, size = _features(path, names, at, n_features), max(path.stat().st_size, 1)
+    if not features:
+        raise InputError(f"{path} holds no feature columns: give at least one")
+
+    def chunks(position: Any, room: int, rows: int | None) -> Iterator[Chunk]:
+        step = rows or max(1, room // (8 * len(names) * PARSED))
+        with path.open("rb") as raw, _open_text(path, raw) as text:
+            for _ in range(position or 1):  # the header, and what was read before
+                text.readline()
+            for part in _read_rows(path, text, delimiter, names, at, position or 1, step):
+                y = None if at is None else np.array(part.targets)
+                yield Chunk(_as_table(part, len(features)), y, part.line, min(1.0, raw.tell() / size))
+
+    return Source(data_name(path, SUFFIXES), False, chunks, features, "text", len(features))
 
 
 def column_names(path: Path) -> list[str]:
@@ -40,8 +87,8 @@ def column_names(path: Path) -> list[str]:
 
 
 @contextmanager
-def _open_text(path: Path) -> Iterator[io.TextIOWrapper]:
-    with open_bytes(path) as handle, io.TextIOWrapper(handle, encoding="utf-8-sig", newline="") as text:
+def _open_text(path: Path, raw: IO[bytes] | None = None) -> Iterator[io.TextIOWrapper]:
+    with open_bytes(path, raw) as handle, io.TextIOWrapper(handle, encoding="utf-8-sig", newline="") as text:
         try:
             yield text
         except UnicodeDecodeError as error:
@@ -77,13 +124,22 @@ def _target_column(path: Path, names: list[str], target: str | bool | None) -> i
     raise InputError(f"{path} has no column named {', '.join(TARGET_NAMES)}: name the target column, one of {_listed(names)}")
 
 
-def _read_rows(path: Path, reader, names: list[str], at: int | None) -> tuple[np.ndarray, np.ndarray | None]:
-    """The numbers and the targets, row by row; any cell that is not a finite number is refused by line and column."""
-    values, targets = array("d"), []
+def _read_rows(
+    path: Path,
+    text: io.TextIOWrapper,
+    delimiter: str,
+    names: list[str],
+    at: int | None,
+    before: int = 1,
+    most: int | None = None,
+) -> Iterator[_Rows]:
+    """Rows from line `before` on, at most so many at a time; any cell that is not a finite number is refused by line and column."""
+    reader = csv.reader(text, delimiter=delimiter, strict=True)
+    values, targets, count = array("d"), [], 0
     for row in reader:
         if not row:
             continue  # a blank line
-        line = reader.line_num + 1  # the header was read before
+        line = reader.line_num + before
         if len(row) != len(names):
             raise InputError(f"{path}:{line}: {len(row)} cells, but the header names {len(names)} columns")
         if at is not None:
@@ -97,11 +153,12 @@ def _read_rows(path: Path, reader, names: list[str], at: int | None) -> tuple[np
         if not math.isfinite(sum(numbers)) and not all(map(math.isfinite, numbers)):
             _refuse(path, line, row, names, at)
         values.extend(numbers)
-    width = len(names) - (at is not None)
-    X = np.frombuffer(values, dtype=np.float64).reshape(-1, width) if width and len(values) else np.empty((len(targets), width))
-    if not X.size:
-        raise InputError(f"{path} holds no {'rows' if width else 'feature columns'}: give at least one")
-    return X, None if at is None else _as_targets(path, targets, names[at])
+        count += 1
+        if count == most:
+            yield _Rows(values, targets, line)
+            values, targets, count = array("d"), [], 0
+    if count:
+        yield _Rows(values, targets, reader.line_num + before)
 
 
 def _refuse(path: Path, line: int, row: list[str], names: list[str], at: int | None) -> NoReturn:

@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple, NoReturn
+from typing import IO, Any, NamedTuple, NoReturn
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,10 +18,12 @@ import scipy.sparse as sp
 from saddlery.data.base import Data, data_name, open_bytes, whole_numbers
 from saddlery.errors import InputError
 
-__all__ = ["SUFFIXES", "read"]
+__all__ = ["SUFFIXES", "open_source", "read"]
 
 SUFFIXES = (".svm", ".svmlight", ".libsvm")
 BLOCK = 8 * 2**20
+MARK = b"\xef\xbb\xbf"  # a byte order mark, as some editors write
+PARSED = 40  # bytes that a byte of text may take while it is parsed
 
 # Possessive quantifiers (*+, ++) never look back, so the check takes time linear in the block.
 _NUMBER = rb"[+-]?+(?:[0-9]++(?:\.[0-9]*+)?+|\.[0-9]++)(?:[eE][+-]?+[0-9]++)?+"
@@ -47,8 +49,7 @@ class _Numbers(dict[bytes, float]):
 
 def read(path: Path, *, target: str | bool | None = None, n_features: int | None = None) -> Data:
     """Read svmlight text; see :func:`saddlery.read_data`."""
-    if target:
-        raise InputError(f"svmlight text has no named columns: leave out the target {target!r}, the label of each line is used")
+    _refuse_target(target)
     parts, line = [], 1
     with open_bytes(path) as handle:
         for block in _blocks(handle):
@@ -57,19 +58,66 @@ def read(path: Path, *, target: str | bool | None = None, n_features: int | None
             line += block.count(b"\n")
     if not sum(part.labels.size for part in parts):
         raise InputError(f"{path} holds no rows: give a file with at least one line")
-    labels, counts, indices, values = (np.concatenate(pieces) for pieces in zip(*parts, strict=True))
-    d = int(indices.max(initial=0)) if n_features is None else n_features
-    kind = np.int32 if max(d, indices.size) < 2**31 else np.int64
-    indptr = np.concatenate([[0], np.cumsum(counts)]).astype(kind)
-    X = sp.csr_array((values, (indices - 1).astype(kind), indptr), shape=(labels.size, d))
+    rows = _Rows(*(np.concatenate(pieces) for pieces in zip(*parts, strict=True)))
+    return Data(_as_csr(rows, n_features), whole_numbers(rows.labels), None, data_name(path, SUFFIXES))
+
+
+def _refuse_target(target: Any) -> None:
+    if target:
+        raise InputError(f"svmlight text has no named columns: leave out the target {target!r}, the label of each line is used")
+
+
+def _as_csr(rows: _Rows, n_features: int | None) -> sp.csr_array:
+    """The rows as CSR, with as many columns as the largest index says if their number is not given."""
+    d = int(rows.indices.max(initial=0)) if n_features is None else n_features
+    kind = np.int32 if max(d, rows.indices.size) < 2**31 else np.int64
+    indptr = np.concatenate([[0], np.cumsum(rows.counts)]).astype(kind)
+    X = sp.csr_array((rows.values, (rows.indices - 1).astype(kind), indptr), shape=(rows.labels.size, d))
     X.eliminate_zeros()
-    return Data(X, whole_numbers(labels), None, data_name(path, SUFFIXES))
+    return X
 
 
-def _blocks(handle) -> Iterator[bytes]:
+def open_source(path: Path, *, target: Any = None, n_features: int | None = None, room: int = 0) -> Any:
+    """The file in chunks; see :mod:`saddlery.data.chunks`. A position is [bytes of text, lines] that were read."""
+    from saddlery.data.chunks import Chunk, Source
+
+    _refuse_target(target)
+    size = max(path.stat().st_size, 1)
+
+    def chunks(position: Any, room: int, rows: int | None) -> Iterator[Chunk]:
+        at, line = position or (0, 0)
+        with path.open("rb") as raw, open_bytes(path, raw) as handle:
+            handle.seek(at)
+            if at == 0 and handle.read(3) == MARK:
+                at = 3
+            handle.seek(at)
+            for block in _blocks(handle, max(4096, min(BLOCK, room // PARSED)), False):
+                first = 0
+                while first < len(block):
+                    last = _end_of_lines(block, first, rows)
+                    piece = block[first:last]
+                    parsed = _parse_block(path, piece, line + 1, n_features)
+                    at, line, first = at + len(piece), line + piece.count(b"\n"), last
+                    if parsed.labels.size:
+                        yield Chunk(_as_csr(parsed, n_features), parsed.labels, [at, line], min(1.0, raw.tell() / size))
+
+    return Source(data_name(path, SUFFIXES), True, chunks, None, "whole", n_features)
+
+
+def _end_of_lines(block: bytes, first: int, lines: int | None) -> int:
+    """Where so many lines from byte `first` on end; at the end of the block if None."""
+    last = first if lines is not None else len(block)
+    for _ in range(lines or 0):
+        last = block.find(b"\n", last) + 1
+        if last == 0 or last == len(block):
+            return len(block)
+    return last
+
+
+def _blocks(handle: IO[bytes], size: int = BLOCK, marked: bool = True) -> Iterator[bytes]:
     """The file in blocks of whole lines, each with a line end."""
-    rest = handle.read(3).removeprefix(b"\xef\xbb\xbf")  # a byte order mark, as some editors write
-    while piece := handle.read(BLOCK):
+    rest = handle.read(3).removeprefix(MARK) if marked else b""
+    while piece := handle.read(size):
         cut = piece.rfind(b"\n") + 1
         if cut:
             yield rest + piece[:cut]

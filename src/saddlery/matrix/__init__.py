@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from saddlery.errors import InputError
-from saddlery.matrix.vectors import DenseVectors, SparseVectors, combine, combine_few, dots, square_norms
+from saddlery.matrix.vectors import DenseVectors, SparseVectors, combine, combine_few, dots, square_norms, weighted_square_norms
 
 __all__ = ["ROOM", "Matrix", "SparseVectors", "as_matrix", "count_nonzero", "dense_stack", "sparse_stack"]
 
@@ -151,6 +152,25 @@ class Matrix:
         square_norms(self.cols, out)
         return out
 
+    def weighted_col_square_norms(self, weights: np.ndarray) -> np.ndarray:
+        """sum_i weights_i x_ij^2 for every column."""
+        out = np.empty(self.shape[1])
+        weighted_square_norms(self.cols, weights, out)
+        return out
+
+    def left_product(self, weights: Any) -> np.ndarray:
+        """weights X for sparse weights of shape (k, n)."""
+        product = weights @ self.values
+        return np.asarray(product.toarray() if self.is_sparse else product, dtype=np.float64)
+
+    def row_parts(self, rng: np.random.Generator | None = None) -> Iterator[tuple[slice, Matrix]]:
+        """All rows, some at a time, for loops that serve larger data too (matrix/partial.py): here one part, which is all."""
+        yield slice(0, self.shape[0]), self
+
+    def col_parts(self, rng: np.random.Generator | None = None) -> Iterator[tuple[slice, Matrix]]:
+        """All columns, some at a time: here one part, which is all."""
+        yield slice(0, self.shape[1]), self
+
     def take_rows(self, index: np.ndarray) -> Matrix:
         """The rows of `index` as a matrix of their own."""
         return Matrix(self.csr[index] if self.is_sparse else np.ascontiguousarray(self.values[index]))
@@ -191,8 +211,9 @@ def as_matrix(X: Any) -> Matrix:
     Parameters
     ----------
     X : array-like, sparse matrix, Matrix or features on demand
-        The data, n rows and d columns. Nothing is copied that is in shape already. An object with `shape`, `row(i)` and `column(j)`
-        is asked for its rows and columns as they are needed (:class:`~saddlery.matrix.fetched.FeaturesOnDemand`).
+        The data, n rows and d columns. Nothing is copied that is in shape already. A store (:func:`saddlery.open_store`) is a
+        Matrix. An object with `shape`, `row(i)` and `column(j)` is asked for its rows and columns as they are needed
+        (:class:`~saddlery.matrix.fetched.FeaturesOnDemand`).
 
     Returns
     -------

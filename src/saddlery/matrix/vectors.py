@@ -17,6 +17,7 @@ from saddlery.parts import kernel, part, verb
 __all__ = [
     "DenseVectors",
     "SparseVectors",
+    "add_weighted_squares",
     "combine",
     "combine_few",
     "combine_of",
@@ -180,3 +181,12 @@ def weighted_square_norms(vectors, weights, out):
     """out_i = sum_j weights_j v_ij^2."""
     for i in range(out.shape[0]):
         out[i] = vectors.weighted_square(i, weights)
+
+
+@kernel(fast_sums=True)
+def add_weighted_squares(vectors, weights, out):
+    """out_j += sum_i weights_i v_ij^2."""
+    for i in range(weights.shape[0]):
+        for p in range(vectors.first(i), vectors.last(i)):
+            value = 1.0 * vectors.entry(p)
+            out[vectors.position(i, p)] += weights[i] * value * value

@@ -13,7 +13,6 @@ import scipy.sparse as sp
 from saddlery.certificate import Certificate
 from saddlery.errors import InputError
 from saddlery.matrix import Matrix, as_matrix
-from saddlery.matrix.vectors import weighted_square_norms
 from saddlery.parts import kernel
 from saddlery.penalties.base import largest
 from saddlery.point import Point
@@ -226,9 +225,7 @@ class LinearProblem:
         problems = [cls(matrix, np.where(codes == k, 1.0, -1.0), loss, penalty, sample_weight, fit_intercept) for k in range(count)]
         if count * matrix.shape[1] <= SHARED_PRODUCTS:
             weights = sp.csr_array((problems[0].s, (codes, np.arange(len(codes)))), shape=(count, len(codes)))
-            products = np.asarray(
-                (weights @ matrix.values).toarray() if matrix.is_sparse else weights @ matrix.values, dtype=np.float64
-            )
+            products = matrix.left_product(weights)
             total = products.sum(axis=0)
             for problem, product in zip(problems, products, strict=True):
                 problem.__dict__["_class_products"] = (product, total - product)
@@ -316,9 +313,7 @@ class LinearProblem:
         """sqrt(sum_i s_i x_ij^2) for every column."""
         if self.s.min() == self.s.max():
             return np.sqrt(self.s[0] * self.matrix.col_square_norms)
-        out = np.empty(self.d)
-        weighted_square_norms(self.matrix.cols, self.s, out)
-        return np.sqrt(out)
+        return np.sqrt(self.matrix.weighted_col_square_norms(self.s))
 
     # -- primal and dual values
 
@@ -387,6 +382,9 @@ class LinearProblem:
     def _class_products(self) -> tuple[np.ndarray, np.ndarray]:
         """X'(s e) for the indicators e of the rows with y > 0 and of the others."""
         positive = self.y > 0.0
+        if not self.matrix.compiled:  # reading is dear: both in one pass
+            both = self.matrix.rmatvec(np.column_stack([self.s * positive, self.s * ~positive]))
+            return np.ascontiguousarray(both[:, 0]), np.ascontiguousarray(both[:, 1])
         return self.matrix.rmatvec(self.s * positive), self.matrix.rmatvec(self.s * ~positive)
 
     @cached_property
