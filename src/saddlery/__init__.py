@@ -31,6 +31,9 @@ _PLACES = {
     "path": "saddlery.paths",
     "PathResult": "saddlery.paths",
     "MatrixCompletion": "saddlery.estimators.completion",
+    "SublinearSVC": "saddlery.estimators.sublinear_svc",
+    "FeaturesOnDemand": "saddlery.matrix.fetched",
+    "FetchedMatrix": "saddlery.matrix.fetched",
     "RandomBinning": "saddlery.estimators.random_binning",
     "CURDecomposition": "saddlery.estimators.cur",
     "audit": "saddlery.estimators.audit",
@@ -52,6 +55,8 @@ __all__ = [
     "Certificate",
     "CompletionProblem",
     "ConvergenceDisplay",
+    "FeaturesOnDemand",
+    "FetchedMatrix",
     "InputError",
     "LinearClassifier",
     "LinearClassifierCV",
@@ -68,6 +73,7 @@ __all__ = [
     "SlackSVMProblem",
     "Solution",
     "Status",
+    "SublinearSVC",
     "UnsupportedError",
     "__version__",
     "audit",
@@ -110,6 +116,8 @@ if TYPE_CHECKING:  # what type checkers and editors see
     from saddlery.estimators.cv import LinearClassifierCV, LinearRegressorCV
     from saddlery.estimators.random_binning import RandomBinning
     from saddlery.estimators.regressor import LinearRegressor
+    from saddlery.estimators.sublinear_svc import SublinearSVC
+    from saddlery.matrix.fetched import FeaturesOnDemand, FetchedMatrix
     from saddlery.matrix.store import open_store
     from saddlery.model_file import load, save
     from saddlery.paths import PathResult, path

@@ -170,5 +170,6 @@ EXPERIMENTS = Registry(
         "frank-wolfe-figure2": "saddlery.experiments.frank_wolfe_figure2:FrankWolfeFigure2",
         "sublinear-table1": "saddlery.experiments.sublinear_table1:SublinearTable1",
         "sublinear-figure1": "saddlery.experiments.sublinear_figure1:SublinearFigure1",
+        "simba-figure1": "saddlery.experiments.simba_figure1:SimbaFigure1",
     },
 )

@@ -7,10 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d, validate_data
+from sklearn.utils.validation import _check_n_features, column_or_1d, validate_data
 
 from saddlery.errors import InputError
 from saddlery.matrix import Matrix, as_matrix
+from saddlery.matrix.fetched import gives_features
+from saddlery.matrix.partial import PartialMatrix
 
 __all__ = ["Rows", "as_numbers", "check_labels", "check_matrix", "check_rows", "check_targets", "class_weights"]
 
@@ -18,8 +20,13 @@ __all__ = ["Rows", "as_numbers", "check_labels", "check_matrix", "check_rows", "
 def check_matrix(estimator: Any, X: Any, reset: bool, accept_sparse: Any = ("csr", "csc")) -> Matrix:
     """X as a matrix; sets or checks `n_features_in_` and `feature_names_in_`.
 
-    scikit-learn's own test for NaN names no row and no column, so it is left to `as_matrix`, which does.
+    scikit-learn's own test for NaN names no row and no column, so it is left to `as_matrix`, which does. Data that are read
+    in parts (stores, features on demand) are taken as they are.
     """
+    if isinstance(X, Matrix) or gives_features(X):
+        matrix = as_matrix(X)
+        _check_n_features(estimator, X, reset=reset)
+        return matrix
     values = validate_data(
         estimator, X, reset=reset, accept_sparse=accept_sparse, dtype=(np.float64, np.float32), ensure_all_finite=False
     )
@@ -73,7 +80,9 @@ class Rows(NamedTuple):
 
     def take_matrix(self, matrix: Matrix) -> Matrix:
         """The rows of `matrix` that count."""
-        return matrix if self.kept is None else matrix.take_rows(self.kept)
+        if self.kept is None:
+            return matrix
+        return matrix.select(self.kept) if isinstance(matrix, PartialMatrix) else matrix.take_rows(self.kept)
 
     def spread(self, values: np.ndarray) -> np.ndarray:
         """`values` of the rows that count, among all n; rows of weight 0 get 0."""
