@@ -10,6 +10,7 @@ from saddlery.certificate import Certificate
 from saddlery.errors import InputError
 from saddlery.matrix import Matrix, as_matrix
 from saddlery.point import Point
+from saddlery.problems.slack_sample import RowSample
 from saddlery.problems.slack_svm import SlackSVMProblem
 
 __all__ = ["DualPoint", "OneVsRestSlackSVM"]
@@ -103,6 +104,10 @@ class OneVsRestSlackSVM:
         if primal < dual:
             size += float(np.sum(self.s[:, None] * np.abs(a) * np.sqrt(self.matrix.row_square_norms)[:, None]))
         return Certificate.of(primal, dual, max(abs(primal), abs(dual)), size)
+
+    def sample(self, random_state: Any = 0, rows: int = 1000, confidence: float = 0.95) -> RowSample:
+        """Rows for sampled certificates of all classes together."""
+        return RowSample(self, min(rows, 10 * self.n), confidence, np.random.default_rng(random_state))
 
     # -- for the loop
 

@@ -28,6 +28,7 @@ from saddlery.errors import InputError
 from saddlery.matrix import Matrix, as_matrix
 from saddlery.point import Point
 from saddlery.problems.linear import _as_targets, _as_weights
+from saddlery.problems.slack_sample import RowSample
 from saddlery.problems.tails import best_level, lower_tail, shift_to_mass, tail_weights, top_sum, water_level
 
 __all__ = ["DualPoint", "SlackSVMProblem"]
@@ -231,6 +232,10 @@ class SlackSVMProblem:
         if self.form == "budget" and self.slack > 0.0 or certificate.primal < 0.0:
             return False
         return -certificate.dual <= tol * math.sqrt(float(self.s @ self.matrix.row_square_norms))
+
+    def sample(self, random_state: Any = 0, rows: int = 1000, confidence: float = 0.95) -> RowSample:
+        """Rows for sampled certificates: give it as `certificate` to :func:`saddlery.solve` where the defaults do not suit."""
+        return RowSample(self, min(rows, 10 * self.n), confidence, np.random.default_rng(random_state))
 
     # -- for the loop
 

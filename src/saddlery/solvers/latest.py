@@ -9,6 +9,8 @@ import copy
 import math
 from typing import Any
 
+import numpy as np
+
 from saddlery.certificate import Certificate
 from saddlery.errors import InputError, UnsupportedError
 from saddlery.point import Point
@@ -60,14 +62,17 @@ class Latest:
         return self.known
 
 
-def latest(problem: Any, certificate: Any, random_state: Any) -> Latest:
-    """For ``certificate=None``, ``"sampled"`` or a sample that the caller made; others are refused."""
+def latest(problem: Any, certificate: Any, rng: np.random.Generator) -> Latest:
+    """For ``certificate=None``, ``"sampled"`` or a sample that the caller made; others are refused.
+
+    A sample has a generator of its own: the solver must not know it, and its draws stay the same.
+    """
     if certificate is None:
         return Latest()
-    if certificate == "sampled":
+    if isinstance(certificate, str) and certificate == "sampled":
         if not hasattr(problem, "sample"):
             raise UnsupportedError(f"a {problem.kind} problem has no sampled certificate: use certificate='exact' or None")
-        return Latest(problem.sample(random_state))
+        return Latest(problem.sample(rng.spawn(1)[0]))
     if hasattr(certificate, "judge"):
         return Latest(certificate)
     raise InputError(f"certificate must be 'exact', 'sampled', None or a sample of the problem, not {certificate!r}")

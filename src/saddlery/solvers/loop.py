@@ -169,7 +169,8 @@ def solve(
         raise InputError(f"the state is one of {start.solver}: go on with solver={start.solver!r}, or start from its solution")
     with small_products_on_one_thread(problem.size):
         budget = (max_epochs, math.inf if max_seconds is None else max_seconds, math.inf if max_accesses is None else max_accesses)
-        best = _Best() if isinstance(certificate, str) and certificate == "exact" else latest(problem, certificate, random_state)
+        exact = isinstance(certificate, str) and certificate == "exact"
+        best = _Best() if exact else latest(problem, certificate, _as_generator(random_state))
         return _run(problem, method, best, tol, budget, start, random_state, tuple(callbacks))
 
 

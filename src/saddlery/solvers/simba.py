@@ -6,9 +6,10 @@ iteration draws rows i ~ p and columns j ~ w_j^2, reads only those, and
     v_i = z_ij ||w||^2 / w_j   (its mean is z_i.w)        V += clip(v)        p_i = s_i min(cap, c exp(-rate V_i))
     S  += z_i                  (its mean is Z'p)          w = S step / max(1, step ||S||)
 
-All draws are known when an iteration begins, so data on disk or features on demand are asked for once. The result is the average
-with weights t; the intercept follows from the margins that the columns estimated. What was wrong in print and how the
-capped form differs is in ``docs/sublinear-svm.md``.
+All draws are known when an iteration begins, so data on disk or features on demand are asked for once. With batches, a mean over k columns
+counts k times, in V, in S and in the average: the run is then as good as one of single draws for the same reading, and much
+quicker. The result is the average with weights t, where t counts the draws; the intercept follows from the margins that the
+columns estimated. What was wrong in print and how the capped form differs is in ``docs/sublinear-svm.md``.
 
 =============  ======================================================  ====================================================
 here           meaning                                                 letters of the paper
@@ -42,8 +43,8 @@ from saddlery.solvers.reads import Reads
 __all__ = ["Draws", "Simba", "batch_sizes", "draw"]
 
 GROWTH = 1.1  # iterations grow by this factor from one epoch to the next
-STEP = 5.0  # of the dual averaging; it drops out as soon as step ||S|| > 1
 COLUMNS, FEWEST, MOST = 16, 4, 64  # columns of a batch; rows: as many as read as much, within these bounds
+WIDEN = 32  # iterations after which batches grow by a column, until they are full: small budgets would not carry full ones
 EPOCH = 100_000_000  # entries that an epoch reads at most, so that budgets and Ctrl-C hold
 
 
@@ -78,10 +79,13 @@ class _Taken(State):
     def __init__(self, problem: Any, options: Simba, rng: np.random.Generator):
         classes = classes_of(problem)
         n, d, count = problem.n, problem.d, len(classes)
-        self.rng, self.t, self.longest = rng, 0, 0.0
+        self.rng, self.iterations, self.t, self.longest = rng, 0, 0.0, 0.0
         self.m, self.k = batch_sizes(n, d, options.rows, options.cols)
+        if options.rows is None:  # all classes use all rows
+            self.m = max(1, self.m // count)
+        self.grows = options.rows is None and options.cols is None
         self.power = 1.0 if options.average == "linear" else 0.0
-        self.eta = options.eta
+        self.eta, self.step = float(options.eta or 0.0), options.step_size
         self.y = np.array([each.y for each in classes])
         self.s = problem.s
         self.reads = Reads(problem.matrix.shape, problem.matrix.is_sparse)
@@ -96,12 +100,12 @@ class _Taken(State):
 
     @property
     def counts(self) -> dict[str, float]:
-        return {"iterations": float(self.t), **self.reads.counts}
+        return {"iterations": float(self.iterations), **self.reads.counts}
 
     @property
     def step_eta(self) -> float:
         """eta_t of the next iteration."""
-        return min(0.5, self.eta * math.sqrt(max(math.log(self.p.shape[1]), 1.0) / max(self.t, 1)))
+        return min(0.5, self.eta * math.sqrt(max(math.log(self.p.shape[1]), 1.0) / max(self.t, 1.0)))
 
     def weigh_rows(self, problem: Any) -> None:
         """p from V, on the capped simplex of each class, or on two if the intercept is free."""
@@ -112,44 +116,48 @@ class _Taken(State):
                 reference = project_capped(caps, -rate, self.V[c], self.ratio, self.p[c], self.reference[c, side])
                 self.reference[c, side] = reference
 
-    def update_rows(self, problem: Any, v: np.ndarray) -> None:
-        """V += clip(v), then p."""
+    def update_rows(self, problem: Any, v: np.ndarray, draws: int) -> None:
+        """V += draws * clip(v), then p."""
         bound = self.longest / self.step_eta
-        self.V += np.clip(v, -bound, bound)
+        self.V += draws * np.clip(v, -bound, bound)
         self.weigh_rows(problem)
+
+    def batch(self) -> tuple[int, int]:
+        """Rows and columns of the next iteration."""
+        k = min(self.k, 1 + self.iterations // WIDEN) if self.grows else self.k
+        return (max(1, round(self.m * k / self.k)), k) if self.grows else (self.m, k)
 
     def iterate(self, problem: Any) -> None:
         """One iteration: draw, read, update; the averages take what stood before it."""
-        self.t += 1
+        m, k = self.batch()
+        self.iterations, self.t = self.iterations + 1, self.t + k
         matrix, count = problem.matrix, len(self.p)
-        chosen = np.concatenate([draw(np.cumsum(p), self.rng.random(self.m)) for p in self.p])
-        law = np.einsum("c,cj,cj->j", self.f**2, self.S, self.S) if self.f.any() else None
-        law = None if law is None or not law.any() else law
-        if law is not None:
-            columns = draw(np.cumsum(law), self.rng.random(self.k))
-            coefficients = self.f * self.S[:, columns].T * (law.sum() / (law[columns] * self.k))[:, None]  # (k, classes)
+        chosen = np.concatenate([draw(np.cumsum(p), self.rng.random(m)) for p in self.p])
+        law = np.einsum("c,cj,cj->j", self.f**2, self.S, self.S)
+        moves = bool(law.any())  # w = 0 at first: its margins are 0, and no column is needed to know it
+        if moves:
+            columns = draw(np.cumsum(law), self.rng.random(k))
+            coefficients = self.f * self.S[:, columns].T * (law.sum() / (law[columns] * k))[:, None]  # (k, classes)
         rows = self.reads.take_rows(matrix, chosen)
         self.longest = max(self.longest, math.sqrt(float(rows.row_square_norms.max())))
         v = np.zeros_like(self.p)
-        if law is not None:
+        if moves:
             cols = self.reads.take_cols(matrix, columns)
             v = self.y * (cols.matvec(coefficients[:, 0])[None] if count == 1 else cols.matvec(coefficients).T)
-        # averages of what stood before this iteration
-        a = self.t**self.power
+        a = k * self.t**self.power
         self.weight += a
-        self.squares += a * a * count / self.m
+        self.squares += a * a * count / m
         self.w_sum += (a * self.f)[:, None] * self.S
         self.p_sum += a * self.p
         self.m_sum += a * v
         shares = self.p[:, chosen] / self.p[:, chosen].sum(axis=0)
-        signed = np.ascontiguousarray((shares * self.y[:, chosen]).T) / self.m
-        gain = rows.rmatvec(signed[:, 0])[None] if count == 1 else rows.rmatvec(signed).T
-        self.drawn += a * gain
-        self.S += gain
-        self.update_rows(problem, v)
-        norms = np.linalg.norm(self.S, axis=1)
-        step = STEP / (max(self.longest, 1e-300) * math.sqrt(self.t))
-        self.f = step / np.maximum(1.0, step * norms)
+        signed = np.ascontiguousarray((shares * self.y[:, chosen]).T) / m
+        mean = rows.rmatvec(signed[:, 0])[None] if count == 1 else rows.rmatvec(signed).T
+        self.drawn += a * mean
+        self.S += k * mean
+        self.update_rows(problem, v, k)
+        step = self.step / (max(self.longest, 1e-300) * math.sqrt(self.t))
+        self.f = step / np.maximum(1.0, step * np.linalg.norm(self.S, axis=1))
 
     def point(self, problem: Any) -> Point:
         """The averages; w is brought to length 1, and b is the best for the margins that the columns estimated."""
@@ -182,14 +190,14 @@ class _Budget(_Taken):
 
     @property
     def step_eta(self) -> float:
-        return min(1.0, self.eta * math.sqrt(max(math.log(self.p.shape[1]), 1.0) / max(self.t, 1)))
+        return min(1.0, self.eta * math.sqrt(max(math.log(self.p.shape[1]), 1.0) / max(self.t, 1.0)))
 
     def weigh_rows(self, problem: Any) -> None:
         """p = softmax of V (which holds log-weights here), times the weights of the rows."""
         p = self.s * np.exp(self.V[0] - self.V[0][self.s > 0.0].max())
         self.p[0] = p / p.sum()
 
-    def update_rows(self, problem: Any, v: np.ndarray) -> None:
+    def update_rows(self, problem: Any, v: np.ndarray, draws: int) -> None:
         """xi_t and b_t answer p_t (l. 3 of the notes); V -= eta_t clip(v + xi_t + b_t y)."""
         cap = problem.cap if math.isfinite(problem.cap) else 2.0 * self.longest
         sizes = np.divide(self.p[0], self.s, out=np.zeros_like(self.s), where=self.s > 0.0)
@@ -197,10 +205,10 @@ class _Budget(_Taken):
         if problem.fit_intercept:
             b = 0.5 * cap * float(np.sign(self.p[0] @ problem.y))
             gain += b * problem.y
-            self.b_sum += self.t**self.power * b
+            self.b_sum += draws * self.t**self.power * b
         eta = self.step_eta
         bound = self.longest / eta
-        self.V[0] -= eta / max(self.longest, 1e-300) * np.clip(gain, -bound, bound)
+        self.V[0] -= draws * eta / max(self.longest, 1e-300) * np.clip(gain, -bound, bound)
         self.weigh_rows(problem)
 
     def point(self, problem: Any) -> Point:
@@ -229,12 +237,14 @@ class Simba(Solver):
     Parameters
     ----------
     rows, cols : int, optional
-        Rows (for each class) and columns that an iteration reads. By default 16 columns and as many rows as read about as much;
-        1 and 1 in the budget form, as in the paper, and on sparse data in memory.
+        Rows (for each class) and columns that each iteration reads. By default they grow from 1 column to 16, with as many rows as
+        read about as much; 1 and 1 in the budget form, as in the paper, and on sparse data in memory.
     eta : float, optional
         Rate of the multiplicative updates: eta_t = eta sqrt(log n / t); by default 0.5, and 1 in the budget form.
     average : {"linear", "uniform"}, optional
         Weights of the average: t or 1; by default "linear", and "uniform" in the budget form.
+    step_size : float
+        Step of the dual averaging; it drops out as soon as w has length 1, after a few iterations.
     """
 
     name = "simba"
@@ -245,12 +255,13 @@ class Simba(Solver):
     cols: int | None = None
     eta: float | None = None
     average: str | None = None
+    step_size: float = 5.0
 
     def init(self, problem: Any, start: Point | None, rng: np.random.Generator) -> Any:
         faithful = getattr(problem, "form", "capped") == "budget"
         defaults = (1, 1, 1.0, "uniform") if faithful else (None, None, 0.5, "linear")
         given = (self.rows, self.cols, self.eta, self.average)
-        options = Simba(*(default if value is None else value for value, default in zip(given, defaults, strict=True)))
+        options = Simba(*(default if value is None else value for value, default in zip(given, defaults, strict=True)), self.step_size)
         if options.average not in ("linear", "uniform"):
             raise InputError(f"average must be 'linear' or 'uniform', not {options.average!r}")
         if any(size is not None and size < 1 for size in (options.rows, options.cols)) or not options.eta > 0.0:
@@ -258,8 +269,8 @@ class Simba(Solver):
         return (_Budget if faithful else _Taken)(problem, options, rng)
 
     def step(self, problem: Any, state: Any) -> None:
-        last, limit = math.ceil(max(state.t, 1) * GROWTH), min(state.room, state.accesses + EPOCH)
-        while state.t < last and state.accesses < limit:
+        last, limit = math.ceil(max(state.iterations, 1) * GROWTH), min(state.room, state.accesses + EPOCH)
+        while state.iterations < last and state.accesses < limit:
             state.iterate(problem)
             state.accesses = state.reads.total
 
