@@ -1,19 +1,13 @@
-"""Files that appear whole or not at all, and sizes in bytes as people write them."""
+"""Files that appear whole or not at all."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import re
 import tempfile
 from pathlib import Path
-from typing import Any
 
-from saddlery.errors import InputError
-
-__all__ = ["as_bytes", "sync_folder", "write_atomically"]
-
-UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
+__all__ = ["sync_folder", "write_atomically"]
 
 
 def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
@@ -61,26 +55,3 @@ def sync_folder(path: str | os.PathLike[str]) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
-
-
-def as_bytes(size: Any, what: str = "max_memory") -> int:
-    """A number of bytes from a number or from text such as ``"2GB"`` or ``"512MiB"``.
-
-    Examples
-    --------
-    >>> as_bytes("1.5 GB"), as_bytes("2GiB"), as_bytes(10**6)
-    (1500000000, 2147483648, 1000000)
-    """
-    if isinstance(size, str):
-        match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([kmgt]i?)?b?\s*", size.lower())
-        if match is None:
-            raise InputError(f"{what}={size!r} is not a size: give bytes, or text such as '2GB' or '512MiB'")
-        number, unit = match.groups()
-        return int(float(number) * UNITS[unit or ""])
-    try:
-        value = int(size)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise InputError(f"{what}={size!r} is not a size: give bytes, or text such as '2GB' or '512MiB'") from error
-    if value <= 0:
-        raise InputError(f"{what} must be positive, not {size!r}")
-    return value

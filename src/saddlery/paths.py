@@ -173,7 +173,7 @@ def path(
 
     listeners = tuple(callbacks)
     _ = problem.scale, problem.constant_gradient  # computed once, and shared by the problems of all strengths
-    wide = problem.d > problem.n / 4 and problem.matrix.nnz <= ROOM
+    wide = problem.d > problem.n / 4 and problem.matrix.nnz <= ROOM and problem.matrix.compiled
     if wide and grid.size >= WORTH_COLUMNS and problem.penalty.threshold > 0.0:
         _ = problem.matrix.cols  # most rounds will then read a few columns only
     if problem.penalty.strong_convexity == 0.0:

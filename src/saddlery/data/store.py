@@ -28,8 +28,7 @@ except ImportError:  # not on Windows
 from saddlery.data.chunks import source_of
 from saddlery.data.store_writer import LOCK, Progress, Writer, description_of, read_journal, remove_work
 from saddlery.errors import InputError
-from saddlery.files import as_bytes
-from saddlery.matrix.store import VERSION
+from saddlery.matrix.store import VERSION, as_bytes
 
 __all__ = ["convert"]
 

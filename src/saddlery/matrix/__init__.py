@@ -10,7 +10,16 @@ import numpy as np
 import scipy.sparse as sp
 
 from saddlery.errors import InputError
-from saddlery.matrix.vectors import DenseVectors, SparseVectors, combine, combine_few, dots, square_norms, weighted_square_norms
+from saddlery.matrix.vectors import (
+    DenseVectors,
+    SparseVectors,
+    combine,
+    combine_few,
+    dots,
+    dots_of,
+    square_norms,
+    weighted_square_norms,
+)
 
 __all__ = ["ROOM", "Matrix", "SparseVectors", "as_matrix", "count_nonzero", "dense_stack", "sparse_stack"]
 
@@ -150,6 +159,12 @@ class Matrix:
         """||x^j||^2 for every column."""
         out = np.zeros(self.shape[1])
         square_norms(self.cols, out)
+        return out
+
+    def products_of(self, columns: np.ndarray, a: np.ndarray) -> np.ndarray:
+        """x^j . a for some columns j."""
+        out = np.empty(len(columns))
+        dots_of(self.cols, columns, a, out)
         return out
 
     def weighted_col_square_norms(self, weights: np.ndarray) -> np.ndarray:

@@ -152,6 +152,11 @@ class PartialMatrix(Matrix):
             out += block.rmatvec(a[part])
         return out
 
+    def products_of(self, columns: np.ndarray, a: np.ndarray) -> np.ndarray:
+        """x^j . a for some columns j, as many at a time as a block holds."""
+        parts = [self.take_cols(chosen).rmatvec(a) for chosen in self._few(columns, 1)]
+        return np.concatenate(parts) if parts else np.zeros(0)
+
     def left_product(self, weights: Any) -> np.ndarray:
         """weights X for sparse weights of shape (k, n), block by block."""
         out = np.zeros((weights.shape[0], self.shape[1]))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import threading
 import zlib
 from collections.abc import Iterator
@@ -19,7 +20,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from saddlery.errors import InputError
-from saddlery.files import as_bytes
 from saddlery.matrix import Matrix
 from saddlery.matrix.partial import PartialMatrix
 
@@ -33,6 +33,32 @@ COPIES = 3  # a store is loaded if so many copies of it fit: solvers may want it
 LEAST_MEMORY = 1_000_000
 AT_MOST = 2**30  # bytes of one request
 AT_ONCE = 256  # runs that are announced to the system before the first is read
+
+
+UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
+
+
+def as_bytes(size: Any, what: str = "max_memory") -> int:
+    """A number of bytes from a number or from text such as ``"2GB"`` or ``"512MiB"``.
+
+    Examples
+    --------
+    >>> as_bytes("1.5 GB"), as_bytes("2GiB"), as_bytes(10**6)
+    (1500000000, 2147483648, 1000000)
+    """
+    if isinstance(size, str):
+        match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([kmgt]i?)?b?\s*", size.lower())
+        if match is None:
+            raise InputError(f"{what}={size!r} is not a size: give bytes, or text such as '2GB' or '512MiB'")
+        number, unit = match.groups()
+        return int(float(number) * UNITS[unit or ""])
+    try:
+        value = int(size)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InputError(f"{what}={size!r} is not a size: give bytes, or text such as '2GB' or '512MiB'") from error
+    if value <= 0:
+        raise InputError(f"{what} must be positive, not {size!r}")
+    return value
 
 
 # --------------------------------------------------------------------------- the description
@@ -301,7 +327,7 @@ class Store(PartialMatrix):
             yield from super().slabs(columns)
             return
         n, width, file = self.shape[0], self.dtype.itemsize, self.files["cols.values"]
-        height = max(1, self.block_bytes // max(1, len(columns) * width))
+        height = max(1, self.block_bytes // max(1, 4 * len(columns) * width))  # they are copied in double precision
         for first in range(0, n, height):
             part = slice(first, min(first + height, n))
             out = np.empty((len(columns), part.stop - first), dtype=file.dtype)

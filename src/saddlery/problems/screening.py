@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from saddlery.matrix.vectors import dots_of
 from saddlery.parts import kernel
 
 __all__ = ["ScreenedProducts"]
@@ -67,7 +66,8 @@ class ScreenedProducts:
     def __init__(self, problem: Any):
         matrix = problem.matrix
         self.norms: np.ndarray | None = None
-        self.usable = matrix.has("cols") and problem.penalty.threshold > 0.0 and not problem.fit_intercept
+        at_hand = matrix.has("cols") or not matrix.compiled  # what is read in parts is read by columns as well
+        self.usable = at_hand and problem.penalty.threshold > 0.0 and not problem.fit_intercept
         self.reference: np.ndarray | None = None
         self.product_there: Any = None
         self.complete, self.accesses = True, 0.0
@@ -90,9 +90,7 @@ class ScreenedProducts:
             chosen = chosen[:count]
             entries = int(matrix.col_counts[chosen].sum()) if matrix.is_sparse else count * problem.n
             if entries <= WORTH[matrix.is_sparse] * matrix.nnz:
-                exact = np.empty(count)
-                dots_of(matrix.cols, chosen, weighted, exact)
-                out[chosen] = exact
+                out[chosen] = matrix.products_of(chosen, weighted)
                 self.complete = False
                 self.accesses += entries
                 return out

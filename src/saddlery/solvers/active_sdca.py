@@ -18,14 +18,15 @@ from typing import Any
 import numpy as np
 
 from saddlery.matrix import Matrix
+from saddlery.matrix.partial import PartialMatrix
 from saddlery.matrix.vectors import combine
 from saddlery.parts import kernel
 from saddlery.penalties.base import map_each
 from saddlery.point import Point
 from saddlery.solvers.base import Needs, Solver, State
-from saddlery.solvers.sdca import dual_epoch, dual_steps, starting_dual
+from saddlery.solvers.sdca import dual_epoch_in_parts, dual_steps, starting_dual
 
-__all__ = ["ActiveSDCA", "DualSearch"]
+__all__ = ["ActiveSDCA", "DualSearch", "add_products", "block_of"]
 
 
 FIRST_EPOCHS = 4  # over blocks of more than half the rows
@@ -115,15 +116,15 @@ class DualSearch:
         rows = np.flatnonzero(self.row_gap > 0.01 * self.gap)
         if len(rows) == 0:
             rows = np.arange(problem.n)
-        matrix = _block(problem.matrix, rows, columns)
+        matrix = block_of(problem.matrix, rows, columns)
         y, s, a = problem.y[rows], problem.s[rows], self.a[rows]
         v, intercept = self.v[columns], self.intercept.copy()
         steps = dual_steps(matrix.row_square_norms, s, self.mu, self.sigma)
         gaps, w, read = np.empty(len(rows)), np.empty(len(columns)), float(matrix.nnz)
-        if 2 * len(rows) > problem.n:  # most of these rows will be settled soon: look again before they have cost much
+        if 2 * len(rows) > problem.n or not matrix.compiled:  # most of them will be settled soon: look before they have cost much
             max_epochs = min(max_epochs, FIRST_EPOCHS)
         for epoch in range(1, max_epochs + 1):
-            dual_epoch(problem.loss, self.penalty, matrix.rows, y, s, steps, rng.permutation(len(rows)), a, v, intercept)
+            dual_epoch_in_parts(problem.loss, self.penalty, matrix, y, s, steps, rng, a, v, intercept)
             read += 2.0 * matrix.nnz
             if epoch % 2 == 0:
                 map_each(self.penalty, v, w)
@@ -135,15 +136,32 @@ class DualSearch:
         change[rows] = -problem.s[rows] * (a - self.a[rows])
         self.a[rows] = a
         self.intercept = intercept
-        combine(problem.matrix.rows, change, self.v)
+        if not problem.matrix.compiled and len(columns) == problem.d:
+            self.v = v  # reading is dear, and v was kept current for all columns
+            return read
+        add_products(problem.matrix, change, self.v)
         return read + 0.5 * problem.matrix.nnz
 
 
-def _block(matrix: Matrix, rows: np.ndarray, columns: np.ndarray) -> Matrix:
-    """A compact copy of some rows and columns; the matrix itself when that is nearly all of it."""
+def add_products(matrix: Matrix, a: np.ndarray, out: np.ndarray) -> None:
+    """out += X' a, reading only the rows where a is not zero."""
+    if matrix.compiled:
+        combine(matrix.rows, a, out)
+    else:
+        out += matrix.rmatvec(a)
+
+
+def block_of(matrix: Matrix, rows: np.ndarray, columns: np.ndarray) -> Matrix:
+    """A compact copy of some rows and columns; the matrix itself when that is all of it.
+
+    Of data that are read in parts a copy is made if there is room for it, else the block is read in parts too.
+    """
     n, d = matrix.shape
     if len(rows) == n and len(columns) == d:
         return matrix
+    if isinstance(matrix, PartialMatrix):
+        part = matrix.select(None if len(rows) == n else rows, None if len(columns) == d else columns)
+        return part.compact() if matrix.holds(part.nnz) else part
     if not matrix.is_sparse:
         return Matrix(np.ascontiguousarray(matrix.values[np.ix_(rows, columns)]))
     block = matrix.csr if len(rows) == n else matrix.csr[rows]
@@ -173,7 +191,13 @@ class ActiveSDCA(Solver):
 
     name = "active_sdca"
     paper = "Lei et al. 2017, active sets with SDCA steps (docs/errata.md)"
-    needs = Needs(loss=("dual_prox", "value", "conjugate"), penalty=("coordinate_map",), strongly_convex=True, no_intercept=True)
+    needs = Needs(
+        loss=("dual_prox", "value", "conjugate"),
+        penalty=("coordinate_map",),
+        strongly_convex=True,
+        no_intercept=True,
+        partial=True,
+    )
 
     def init(self, problem: Any, start: Point | None, rng: np.random.Generator) -> _State:
         return _State(problem, starting_dual(problem, start), rng)

@@ -124,6 +124,7 @@ class AugmentedNewton(Solver):
         penalty=("coordinate_prox", "coordinate_distance", "coordinate_conjugate"),
         signs=True,
         kinks=True,
+        partial=True,
     )
 
     def init(self, problem: Any, start: Point | None, rng: np.random.Generator) -> _State:

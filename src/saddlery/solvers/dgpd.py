@@ -29,6 +29,7 @@ from typing import Any
 
 import numpy as np
 
+from saddlery.matrix.vectors import combine
 from saddlery.parts import kernel
 from saddlery.point import Point
 from saddlery.solvers.base import Needs, Solver, State
@@ -85,6 +86,27 @@ def greedy_steps(loss, penalty, rows, cols, y, s, steps, count, w, Xw, a, u):
     return read
 
 
+def greedy_steps_in_parts(problem: Any, steps: np.ndarray, count: int, state: Any) -> int:
+    """The same on data that are read in parts: each step reads one column and one row."""
+    read, matrix = 0, problem.matrix
+    for _ in range(count):
+        j, weight, share = greedy_column(problem.penalty, state.u, state.w)
+        if j >= 0:
+            column = matrix.take_cols(np.array([j]))
+            combine(column.cols, np.array([weight - state.w[j]]), state.Xw)
+            state.w[j] = weight
+            read += column.nnz
+        i, move = greedy_row(problem.loss, problem.y, problem.s, steps, share, state.a, state.Xw)
+        if i >= 0:
+            row = matrix.take_rows(np.array([i]))
+            combine(row.rows, np.array([problem.s[i] * move]), state.u)
+            state.a[i] += move
+            read += row.nnz
+        if i < 0 and j < 0:
+            break
+    return read
+
+
 class _State(State):
     def __init__(self, problem: Any, w: np.ndarray, a: np.ndarray):
         self.w, self.a = w, a
@@ -107,7 +129,12 @@ class DGPD(Solver):
     name = "dgpd"
     paper = "Lei et al. 2017, Algorithm 1"
     needs = Needs(
-        loss=("dual_prox", "conjugate"), penalty=("coordinate_map",), smooth=True, strongly_convex=True, no_intercept=True
+        loss=("dual_prox", "conjugate"),
+        penalty=("coordinate_map",),
+        smooth=True,
+        strongly_convex=True,
+        no_intercept=True,
+        partial=True,
     )
 
     def init(self, problem: Any, start: Point | None, rng: np.random.Generator) -> _State:
@@ -117,6 +144,9 @@ class DGPD(Solver):
     def step(self, problem: Any, state: _State) -> None:
         top = float(problem.matrix.row_square_norms.max()) or 1.0
         taus = np.divide(problem.penalty.strong_convexity / top, problem.s, out=np.ones(problem.n), where=problem.s > 0.0)
+        if not problem.matrix.compiled:
+            state.accesses += greedy_steps_in_parts(problem, taus, self.steps or problem.n, state)
+            return
         state.accesses += greedy_steps(
             problem.loss, problem.penalty, problem.matrix.rows, problem.matrix.cols, problem.y, problem.s,
             taus, self.steps or problem.n, state.w, state.Xw, state.a, state.u,

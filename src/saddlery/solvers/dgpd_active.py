@@ -19,11 +19,10 @@ from typing import Any
 import numpy as np
 
 from saddlery.matrix import Matrix
-from saddlery.matrix.vectors import combine
 from saddlery.parts import kernel
 from saddlery.point import Point
 from saddlery.problems.linear import conjugate_terms
-from saddlery.solvers.active_sdca import _block
+from saddlery.solvers.active_sdca import add_products, block_of
 from saddlery.solvers.base import Needs, Solver, State
 from saddlery.solvers.sdca import starting_dual
 
@@ -76,7 +75,12 @@ class DGPDActive(Solver):
     name = "dgpd_active"
     paper = "Lei et al. 2017, Algorithm 2"
     needs = Needs(
-        loss=("dual_prox", "conjugate"), penalty=("coordinate_map",), smooth=True, strongly_convex=True, no_intercept=True
+        loss=("dual_prox", "conjugate"),
+        penalty=("coordinate_map",),
+        smooth=True,
+        strongly_convex=True,
+        no_intercept=True,
+        partial=True,
     )
 
     def init(self, problem: Any, start: Point | None, rng: np.random.Generator) -> _State:
@@ -85,7 +89,7 @@ class DGPDActive(Solver):
     def step(self, problem: Any, state: _State) -> None:
         self._search(problem, state)
         rows, columns = np.flatnonzero(state.rows), np.flatnonzero(state.columns)
-        block = _block(problem.matrix, rows, columns)
+        block = block_of(problem.matrix, rows, columns)
         y, s = problem.y[rows], problem.s[rows]
         top = _top_eigenvalue(block, s, state.rng)
         tau = problem.penalty.strong_convexity / top if top > 0.0 else 1.0
@@ -93,7 +97,7 @@ class DGPDActive(Solver):
         change = np.zeros(problem.n)
         change[rows] = -s * (a - state.a[rows])
         state.a[rows] = a
-        combine(problem.matrix.rows, change, state.v)
+        add_products(problem.matrix, change, state.v)
         state.tau = tau
         state.accesses += problem.matrix.nnz + (40.0 + 2.0 * self.rounds) * block.nnz
 

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from saddlery.matrix.vectors import weighted_square_norms
 from saddlery.parts import kernel
 from saddlery.point import Point
 from saddlery.problems.linear import best_intercept
@@ -42,8 +41,7 @@ class _State(State):
     def __init__(self, problem: Any, w: np.ndarray, b: float, rng: np.random.Generator):
         self.w, self.b, self.rng = w, b, rng
         self.Xw = problem.margins(w)
-        self.curvatures = np.empty(problem.d)
-        weighted_square_norms(problem.matrix.cols, problem.s * problem.loss.smoothness, self.curvatures)
+        self.curvatures = problem.matrix.weighted_col_square_norms(problem.s * problem.loss.smoothness)
 
 
 @dataclass(frozen=True)
@@ -52,16 +50,18 @@ class PrimalCD(Solver):
 
     name = "primal_cd"
     paper = "Richtarik & Takac 2014; baseline of Lei et al. 2017"
-    needs = Needs(loss=("slope", "conjugate"), penalty=("coordinate_prox",), smooth=True)
+    needs = Needs(loss=("slope", "conjugate"), penalty=("coordinate_prox",), smooth=True, partial=True)
 
     def init(self, problem: Any, start: Point | None, rng: np.random.Generator) -> _State:
         w, b = (np.zeros(problem.d), problem.constant) if start is None else (start.w, start.b)
         return _State(problem, w, b, rng)
 
     def step(self, problem: Any, state: _State) -> None:
-        order = state.rng.permutation(problem.d)
         loss, y, s = problem.loss, problem.y, problem.s
-        primal_epoch(loss, problem.penalty, problem.matrix.cols, y, s, state.curvatures, order, state.w, state.Xw, state.b)
+        for part, block in problem.matrix.col_parts(state.rng):
+            order = state.rng.permutation(part.stop - part.start)
+            curvatures, w = state.curvatures[part], state.w[part]
+            primal_epoch(loss, problem.penalty, block.cols, y, s, curvatures, order, w, state.Xw, state.b)
         if problem.fit_intercept:
             state.b = best_intercept(loss, y, s, state.Xw, state.b)
         state.accesses += 2 * problem.matrix.nnz

@@ -40,6 +40,7 @@ from saddlery.problems.linear import best_intercept
 from saddlery.problems.screening import ScreenedProducts
 from saddlery.solvers.base import Needs, Solver, State
 from saddlery.solvers.row_sample import sample_rows
+from saddlery.solvers.streamed_block import DENSE_BYTES, make_block, trim
 from saddlery.solvers.working_block import MAX_GRAM, WorkingBlock, gram_is_cheaper
 
 __all__ = ["ProxNewton"]
@@ -282,6 +283,11 @@ def _at_once(problem: Any) -> bool:
     return form + d**3 / 10.0 <= AT_ONCE * entries
 
 
+def _sample_size(problem: Any) -> int:
+    """Rows of a first sample."""
+    return max(problem.n // 16, min(problem.n // 4, 30 * problem.d))
+
+
 def _level(problem: Any) -> float:
     """Columns whose product with the slopes exceeds this belong into the working set; on tall data those too that nearly do."""
     return (0.8 if problem.d <= problem.n / 4 else 1.0) * problem.penalty.threshold
@@ -334,11 +340,12 @@ class ProxNewton(Solver):
         loss=("value", "slope", "curvature", "conjugate"),
         penalty=("coordinate_prox", "coordinate_distance", "coordinate_conjugate"),
         smooth=True,
+        partial=True,
     )
 
     def init(self, problem: Any, start: Point | None, rng: np.random.Generator) -> _State:
         w, b = (np.zeros(problem.d), problem.constant) if start is None else (start.w, start.b)
-        if start is None and self.sample_start and problem.n >= max(10_000, 128 * problem.d) and not _at_once(problem):
+        if start is None and self._worth_sampling(problem):
             w, b = self._sampled(problem, rng)
         state = _State(problem, w, b, rng)
         self._reset_floor(problem, state)
@@ -373,9 +380,16 @@ class ProxNewton(Solver):
         # Where curvature jumps between 0 and 1 a floor keeps steps finite; smooth curvature only needs to stay positive.
         state.floor = 1e-9 if getattr(problem.loss, "curvature_is_smooth", False) else 1e-3
 
+    def _worth_sampling(self, problem: Any) -> bool:
+        """Whether to start from a part of the rows: tall data, of which that part fits into memory."""
+        if not self.sample_start or problem.n < max(10_000, 128 * problem.d) or _at_once(problem):
+            return False
+        share = _sample_size(problem) / problem.n
+        return problem.matrix.compiled or problem.matrix.holds(share * problem.matrix.nnz, 3 * DENSE_BYTES)
+
     def _sampled(self, problem: Any, rng: np.random.Generator) -> tuple[np.ndarray, float]:
         """A rough solution on a part of the rows."""
-        small = sample_rows(problem, rng, max(problem.n // 16, min(problem.n // 4, 30 * problem.d)))
+        small = sample_rows(problem, rng, _sample_size(problem))
         if small is None:
             return np.zeros(problem.d), problem.constant
         state = self.init(small, None, rng)
@@ -431,7 +445,8 @@ class ProxNewton(Solver):
         enough = 1e-3 if state.followed else 0.1
         first_violation, model, taken = 0.0, None, 0
         for k in range(steps):
-            gradient = state.Xta if k == 0 and self._is_gradient(problem, state, block) else block.transposed(state.r)
+            gradient = self._known_gradient(problem, state, block) if k == 0 else None
+            gradient = block.transposed(state.r) if gradient is None else gradient
             violation = self._violation(problem, state, block.W, gradient)
             first_violation = violation if k == 0 else first_violation
             if violation == 0.0 or (k > 0 and violation <= enough * first_violation):
@@ -456,15 +471,19 @@ class ProxNewton(Solver):
         """Whether the dual point of the model is nearer to feasibility than the slopes: after several steps, or late."""
         return block.gram_form and not (block.sampled or state.slow) and (taken > 1 or state.relative_gap <= MODEL_DUAL)
 
-    def _is_gradient(self, problem: Any, state: _State, block: WorkingBlock) -> bool:
-        """Whether Xta is the gradient on the block."""
-        return block.m == problem.d and state.dual is state.a and state.products.complete
+    def _known_gradient(self, problem: Any, state: _State, block: WorkingBlock) -> np.ndarray | None:
+        """The gradient on the block if Xta holds it."""
+        if state.dual is not state.a or not state.products.complete:
+            return None
+        if block.m == problem.d:
+            return state.Xta
+        return None if problem.matrix.compiled else state.Xta[block.W]
 
     # -- working set
 
     def _choose_block(self, problem: Any, state: _State) -> WorkingBlock:
         """The support and the worst violators, and a compact copy of them (the old one if it still serves)."""
-        W = self._working_set(problem, state)
+        W = trim(problem, self._working_set(problem, state), state.w, state.Xta)
         old = state.block
         if old is not None and old.m <= max(1.5 * len(W), SMALL) and state.inside[W].all():
             if old.gram_form or not gram_is_cheaper(problem, old.entries, old.m, state.swept):
@@ -472,7 +491,7 @@ class ProxNewton(Solver):
             W = old.W
         entries = int(problem.matrix.col_counts[W].sum())
         gram_form = gram_is_cheaper(problem, entries, len(W), state.swept)
-        state.block = WorkingBlock(problem, W, gram_form, exact=_at_once(problem))
+        state.block = make_block(problem, W, gram_form, exact=_at_once(problem))
         state.inside[:] = False
         state.inside[W] = True
         state.accesses += entries

@@ -71,7 +71,7 @@ class ProximalPoint(Solver):
 
     name = "proximal_point"
     paper = "Rockafellar 1976 around active SDCA"
-    needs = Needs(loss=("dual_prox", "value", "conjugate"), penalty=("coordinate_prox",))
+    needs = Needs(loss=("dual_prox", "value", "conjugate"), penalty=("coordinate_prox",), partial=True)
 
     def init(self, problem: Any, start: Point | None, rng: np.random.Generator) -> _State:
         norms = problem.matrix.row_square_norms + problem.fit_intercept

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
+from saddlery.errors import UnsupportedError
 from saddlery.matrix import Matrix
 from saddlery.point import Point
 from saddlery.solvers.base import Needs, Solver, State
@@ -31,8 +32,15 @@ class _State(State):
     """The rotated problem, the way back, and the mapped points."""
 
     def __init__(self, problem: Any):
-        values = problem.matrix.values
-        products = np.asarray((values @ values.T).toarray() if problem.matrix.is_sparse else values @ values.T, dtype=np.float64)
+        matrix = problem.matrix
+        if not matrix.compiled and not matrix.holds(4 * problem.n**2, 8):
+            raise UnsupportedError(
+                f"row_space keeps {problem.n} x {problem.n} numbers: give max_memory of {64 * problem.n**2:,} bytes"
+            )
+        products = np.zeros((problem.n, problem.n))
+        for _, block in problem.matrix.col_parts():
+            values = block.values
+            products += (values @ values.T).toarray() if block.is_sparse else values @ values.T
         sizes, vectors = scipy.linalg.eigh(products, check_finite=False)
         kept = sizes > RANK * max(float(sizes[-1]), np.finfo(float).tiny)
         kept[-1] = True
@@ -53,7 +61,12 @@ class RowSpace(Solver):
     name = "row_space"
     paper = "representer theorem; Hastie and Tibshirani 2004, Efficient quadratic regularization for expression arrays"
     needs = Needs(
-        loss=("value", "conjugate"), penalty=("coordinate_conjugate",), strongly_convex=True, rotates=True, most_rows=5_000
+        loss=("value", "conjugate"),
+        penalty=("coordinate_conjugate",),
+        strongly_convex=True,
+        rotates=True,
+        most_rows=5_000,
+        partial=True,
     )
 
     def init(self, problem: Any, start: Point | None, rng: np.random.Generator) -> _State:

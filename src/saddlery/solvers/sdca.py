@@ -21,11 +21,12 @@ from typing import Any
 
 import numpy as np
 
+from saddlery.matrix import Matrix
 from saddlery.parts import kernel
 from saddlery.point import Point
 from saddlery.solvers.base import Needs, Solver, State
 
-__all__ = ["SDCA", "dual_epoch", "dual_steps", "starting_dual"]
+__all__ = ["SDCA", "dual_epoch", "dual_epoch_in_parts", "dual_steps", "starting_dual"]
 
 
 @kernel(fast_sums=True)
@@ -51,6 +52,15 @@ def dual_epoch(loss, penalty, rows, y, s, steps, order, a, v, intercept):
             intercept[0] += change
             for p in range(rows.first(i), rows.last(i)):
                 v[rows.position(i, p)] += change * rows.entry(p)
+
+
+def dual_epoch_in_parts(
+    loss: Any, penalty: Any, matrix: Matrix, y: Any, s: Any, steps: Any, rng: np.random.Generator, a: Any, v: Any, intercept: Any
+) -> None:
+    """One epoch over all rows in random order; of data that are read in parts, over the rows of one part after the other."""
+    for part, block in matrix.row_parts(rng):
+        order = rng.permutation(part.stop - part.start)
+        dual_epoch(loss, penalty, block.rows, y[part], s[part], steps[part], order, a[part], v, intercept)
 
 
 def dual_steps(square_norms: np.ndarray, s: np.ndarray, mu: float, sigma: float = 0.0) -> np.ndarray:
@@ -84,16 +94,25 @@ class SDCA(Solver):
 
     name = "sdca"
     paper = "Shalev-Shwartz & Zhang 2013; baseline of Lei et al. 2017"
-    needs = Needs(loss=("dual_prox", "slope", "conjugate"), penalty=("coordinate_map",), strongly_convex=True, no_intercept=True)
+    needs = Needs(
+        loss=("dual_prox", "slope", "conjugate"), penalty=("coordinate_map",), strongly_convex=True, no_intercept=True, partial=True
+    )
 
     def init(self, problem: Any, start: Point | None, rng: np.random.Generator) -> _State:
         return _State(problem, starting_dual(problem, start), rng)
 
     def step(self, problem: Any, state: _State) -> None:
-        order = state.rng.permutation(problem.n)
-        none = np.zeros(2)
-        dual_epoch(
-            problem.loss, problem.penalty, problem.matrix.rows, problem.y, problem.s, state.steps, order, state.a, state.v, none
+        dual_epoch_in_parts(
+            problem.loss,
+            problem.penalty,
+            problem.matrix,
+            problem.y,
+            problem.s,
+            state.steps,
+            state.rng,
+            state.a,
+            state.v,
+            np.zeros(2),
         )
         state.accesses += 2 * problem.matrix.nnz
 

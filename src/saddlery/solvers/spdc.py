@@ -26,9 +26,8 @@ __all__ = ["SPDC"]
 
 
 @kernel(fast_sums=True)
-def primal_dual_steps(loss, penalty, rows, y, s, order, sigma, tau, theta, a, u, w, extrapolated):
-    """One step for each row in order; formulas at the top of the file."""
-    n = y.shape[0]
+def primal_dual_steps(loss, penalty, rows, y, s, n, order, sigma, tau, theta, a, u, w, extrapolated):
+    """One step for each row in order, of n rows in all; formulas at the top of the file."""
     for k in range(order.shape[0]):
         i = order[k]
         if s[i] == 0.0:
@@ -60,7 +59,12 @@ class SPDC(Solver):
     name = "spdc"
     paper = "Zhang & Xiao 2015; baseline of Lei et al. 2017"
     needs = Needs(
-        loss=("dual_prox", "conjugate"), penalty=("coordinate_prox",), smooth=True, strongly_convex=True, no_intercept=True
+        loss=("dual_prox", "conjugate"),
+        penalty=("coordinate_prox",),
+        smooth=True,
+        strongly_convex=True,
+        no_intercept=True,
+        partial=True,
     )
 
     def init(self, problem: Any, start: Point | None, rng: np.random.Generator) -> _State:
@@ -75,11 +79,13 @@ class SPDC(Solver):
             radius = 1.0
         tau, sigma = np.sqrt(gamma / (n * mu)) / (2.0 * radius), np.sqrt(n * mu / gamma) / (2.0 * radius)
         theta = 1.0 - 1.0 / (n + 2.0 * radius * np.sqrt(n / (mu * gamma)))
-        order = state.rng.integers(n, size=n)
-        primal_dual_steps(
-            problem.loss, problem.penalty, problem.matrix.rows, problem.y, problem.s, order,
-            sigma, tau, theta, state.a, state.u, state.w, state.extrapolated,
-        )  # fmt: skip
+        for part, block in problem.matrix.row_parts(state.rng):
+            size = part.stop - part.start
+            order = state.rng.integers(size, size=size)
+            primal_dual_steps(
+                problem.loss, problem.penalty, block.rows, problem.y[part], problem.s[part], n, order,
+                sigma, tau, theta, state.a[part], state.u, state.w, state.extrapolated,
+            )  # fmt: skip
         state.accesses += 2 * problem.matrix.nnz
 
     def point(self, problem: Any, state: _State) -> Point:

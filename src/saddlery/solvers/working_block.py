@@ -19,7 +19,7 @@ from saddlery.matrix import SparseVectors, dense_stack
 from saddlery.matrix.vectors import combine, combine_of, dots, dots_of
 from saddlery.parts import kernel
 
-__all__ = ["MAX_GRAM", "WorkingBlock", "gram_is_cheaper"]
+__all__ = ["LOOSE", "MAX_GRAM", "WorkingBlock", "add_gram", "gram_is_cheaper", "is_array", "mirror"]
 
 MAX_GRAM = 500  # columns: sweeping over a larger Gram matrix costs more than sweeping over sparse data
 NOT_SPARSE = 0.25  # share of non-zeros from which on columns are worked on as a dense array
@@ -178,6 +178,7 @@ class WorkingBlock:
     def __init__(self, problem: Any, W: np.ndarray, gram_form: bool, exact: bool = False):
         matrix = problem.matrix
         self.W, self.m, self.n, self.gram_form = W, len(W), problem.n, gram_form
+        self.at, self.slab = W, problem.n  # where the columns are in `matrix`; how many rows are weighted at a time
         self.intercept = int(problem.fit_intercept)
         self.exact, self.s = exact, problem.s
         self.entries = int(matrix.col_counts[W].sum()) if self.m < problem.d else matrix.nnz
@@ -214,7 +215,7 @@ class WorkingBlock:
             return u @ self.array
         out = np.zeros(self.n)
         if self.all_cols is not None:
-            combine_of(self.all_cols, self.W, u, out)
+            combine_of(self.all_cols, self.at, u, out)
         elif self.rows is not None:
             dots(self.rows, u, out)
         else:
@@ -227,7 +228,7 @@ class WorkingBlock:
             return self.array @ r
         out = np.zeros(self.m)
         if self.all_cols is not None:
-            dots_of(self.all_cols, self.W, r, out)
+            dots_of(self.all_cols, self.at, r, out)
         elif self.rows is not None:
             combine(self.rows, r, out)
         else:
@@ -274,13 +275,17 @@ class WorkingBlock:
 
     def _add(self, weights: np.ndarray) -> None:
         """gram += X_W' diag(weights) X_W."""
-        m = self.m
         if self.array is None:
             add_gram(self.rows, weights, self.gram)
-            mirror(self.rows, self.gram, m)
+            mirror(self.rows, self.gram, self.m)
             return
-        used = np.flatnonzero(weights)
-        part, weights = (self.array, weights) if 2 * len(used) > self.n else (self.array[:, used], weights[used])
+        for first in range(0, self.n, self.slab):
+            self._add_array(self.array[:, first : first + self.slab], weights[first : first + self.slab])
+
+    def _add_array(self, array: np.ndarray, weights: np.ndarray) -> None:
+        """gram += array diag(weights) array'."""
+        m, used = self.m, np.flatnonzero(weights)
+        part, weights = (array, weights) if 2 * len(used) > len(weights) else (array[:, used], weights[used])
         if m * part.size < SINGLE_FROM or self.exact or weights.min(initial=0.0) < 0.0:
             self.gram[:m, :m] += (part * weights) @ part.T
         else:
