@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from saddlery.errors import InputError, unknown_name
-from saddlery.estimators.base import REMEDIES
+from saddlery.estimators.base import REMEDIES, draw_seeds
 from saddlery.estimators.budget import Budget, parse_budget
 from saddlery.estimators.callbacks import FitTask, with_callbacks
 from saddlery.estimators.classifier import BaseLinearClassifier
@@ -30,8 +30,10 @@ __all__ = ["SublinearSVC"]
 
 LEAST = 10_000_000  # accesses: with the default budget as much is read of small data, too
 PASSES = 100  # of the exact solver: smaller data than the budget over this are solved exactly
+SAMPLED_SHARE, FEWEST_SAMPLED, MOST_SAMPLED = 0.2, 20, 1000  # of the budget, and rows, for a sampled certificate
+ETA = 1.5  # rate of the row weights: with little noise better than smaller ones, else no worse by much
 POLISH = 0.1  # relative gaps below this are beyond sampling
-EXACT_TOL = 1e-9  # relative gap where the exact solver serves small data
+EXACT_TOL = 1e-12  # relative gap where the exact solver serves small data
 MOST_STEPS = 5000  # with the default budget
 
 
@@ -48,7 +50,7 @@ class SublinearSVC(BaseLinearClassifier):
 
     Parameters
     ----------
-    slack : float, default=0.1
+    slack : float, default=0.3
         Share of the rows whose mean margin counts, above 0 and at most 1; `nu` of scikit-learn's `NuSVC`. With an intercept it
         is at most twice the share of the smaller class, and no more is used (`slack_`). With ``form="budget"`` the paper's nu: mean
         slack in units of X, 0 or more.
@@ -87,7 +89,8 @@ class SublinearSVC(BaseLinearClassifier):
     feature_accesses_ : dict
         ``total`` and ``distinct`` entries of X that were read (stored ones of sparse data), ``dense`` and ``dense_distinct`` with
         the zeros, ``rows`` and ``columns`` that were drawn, ``share`` of the entries of X that was read (distinct ones), and
-        ``certificate`` and ``polish``, the reads of the exact certificate and of the exact solver, which come on top.
+        ``certificate`` and ``polish``, the reads of the exact certificate and of the exact solver, which come on top. Rows of a
+        sampled certificate are in the total only.
     certificate_ : Certificate
         In the library's orientation: minus the mean margin of the model, and a bound that no direction beats; the sum over classes
         if there are three or more. Values are NaN with ``certificate=None``.
@@ -120,7 +123,7 @@ class SublinearSVC(BaseLinearClassifier):
 
     def __init__(
         self,
-        slack: float = 0.1,
+        slack: float = 0.3,
         budget: Any = None,
         form: str = "capped",
         certificate: str | None = "exact",
@@ -229,17 +232,27 @@ class SublinearSVC(BaseLinearClassifier):
     def _sample(self, problem: Any, budget: Budget, listeners: list[Any]) -> Solution:
         """Steps of `simba` within the budget, then what is to be known about where they led."""
         checked = self.tol is not None and self.tol >= POLISH  # only then can sampling get there, and must look on the way
+        seed, sample_seed = draw_seeds(self.random_state, 2)
+        judge: Any = "exact" if checked else None
+        if self.certificate == "sampled":
+            rows = SAMPLED_SHARE * budget.accesses / max(problem.size / problem.n, 1.0)
+            judge = problem.sample(sample_seed, rows=int(min(max(rows, FEWEST_SAMPLED), MOST_SAMPLED)))
         listeners = [*listeners, lambda record: record.counts["iterations"] >= budget.steps]
         solution = solve(
             problem,
-            Simba(rows=self.batch_rows, cols=self.batch_columns, most=None if math.isinf(budget.steps) else int(budget.steps)),
+            Simba(
+                rows=self.batch_rows,
+                cols=self.batch_columns,
+                eta=ETA if self.form == "capped" else None,
+                most=None if math.isinf(budget.steps) else int(budget.steps),
+            ),
             tol=self.tol if checked else 0.0,
             max_epochs=10**9,
             max_seconds=None if math.isinf(budget.seconds) else budget.seconds,
             max_accesses=None if math.isinf(budget.accesses) else budget.accesses,
-            random_state=self.random_state,
+            random_state=seed,
             callbacks=listeners,
-            certificate="exact" if checked else "sampled" if self.certificate == "sampled" else None,
+            certificate=judge,
         )
         counts = solution.trace[-1].counts if solution.trace else {}
         self.feature_accesses_ = _parts(problem, solution, counts)
@@ -262,7 +275,8 @@ class SublinearSVC(BaseLinearClassifier):
         return polished
 
     def _solve_exactly(self, problem: Any, tol: float, listeners: list[Any]) -> Solution:
-        return solve(problem, SlackExact(), tol=tol, max_epochs=10**9, random_state=self.random_state, callbacks=listeners)
+        seed = draw_seeds(self.random_state, 1)[0]
+        return solve(problem, SlackExact(), tol=tol, max_epochs=10**9, random_state=seed, callbacks=listeners)
 
     def _keep(self, problem: Any, solution: Solution) -> None:
         """What stays of a solution."""

@@ -105,7 +105,7 @@ class _Taken(State):
     @property
     def step_eta(self) -> float:
         """eta_t of the next iteration."""
-        return min(0.5, self.eta * math.sqrt(max(math.log(self.p.shape[1]), 1.0) / max(self.t, 1.0)))
+        return min(max(0.5, self.eta), self.eta * math.sqrt(max(math.log(self.p.shape[1]), 1.0) / max(self.t, 1.0)))
 
     def weigh_rows(self, problem: Any) -> None:
         """p from V, on the capped simplex of each class, or on two if the intercept is free."""
@@ -245,6 +245,8 @@ class Simba(Solver):
         Weights of the average: t or 1; by default "linear", and "uniform" in the budget form.
     step_size : float
         Step of the dual averaging; it drops out as soon as w has length 1, after a few iterations.
+    most : int, optional
+        Iterations after which nothing more is read.
     """
 
     name = "simba"
@@ -256,6 +258,7 @@ class Simba(Solver):
     eta: float | None = None
     average: str | None = None
     step_size: float = 5.0
+    most: int | None = None
 
     def init(self, problem: Any, start: Point | None, rng: np.random.Generator) -> Any:
         faithful = getattr(problem, "form", "capped") == "budget"
@@ -269,7 +272,8 @@ class Simba(Solver):
         return (_Budget if faithful else _Taken)(problem, options, rng)
 
     def step(self, problem: Any, state: Any) -> None:
-        last, limit = math.ceil(max(state.iterations, 1) * GROWTH), min(state.room, state.accesses + EPOCH)
+        last = min(math.ceil(max(state.iterations, 1) * GROWTH), math.inf if self.most is None else self.most)
+        limit = min(state.room, state.accesses + EPOCH)
         while state.iterations < last and state.accesses < limit:
             state.iterate(problem)
             state.accesses = state.reads.total
