@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -38,22 +38,16 @@ from saddlery.point import Point
 from saddlery.problems.tails import fill
 from saddlery.sampling.capped import Caps, project_capped
 from saddlery.solvers.base import Needs, Solver, State
+from saddlery.solvers.draws import Draws
 from saddlery.solvers.reads import Reads
+from saddlery.solvers.simba_sparse import SparseState
 
-__all__ = ["Draws", "Simba", "batch_sizes", "draw"]
+__all__ = ["Simba", "batch_sizes", "classes_of", "draw"]
 
 GROWTH = 1.1  # iterations grow by this factor from one epoch to the next
 COLUMNS, FEWEST, MOST = 16, 4, 64  # columns of a batch; rows: as many as read as much, within these bounds
 WIDEN = 32  # iterations after which batches grow by a column, until they are full: small budgets would not carry full ones
 EPOCH = 100_000_000  # entries that an epoch reads at most, so that budgets and Ctrl-C hold
-
-
-class Draws(NamedTuple):
-    """What the drawn rows say of Z'p: their weighted mean, the root of the sum of the squared weights, and the longest row."""
-
-    mean: np.ndarray
-    spread: float
-    longest: float
 
 
 def draw(cumulative: np.ndarray, uniforms: np.ndarray) -> np.ndarray:
@@ -126,6 +120,13 @@ class _Taken(State):
         """Rows and columns of the next iteration."""
         k = min(self.k, 1 + self.iterations // WIDEN) if self.grows else self.k
         return (max(1, round(self.m * k / self.k)), k) if self.grows else (self.m, k)
+
+    def advance(self, problem: Any, count: int, limit: float) -> None:
+        """`count` iterations, or fewer where the limit of entries is met."""
+        last = self.iterations + count
+        while self.iterations < last and self.accesses < limit:
+            self.iterate(problem)
+            self.accesses = self.reads.total
 
     def iterate(self, problem: Any) -> None:
         """One iteration: draw, read, update; the averages take what stood before it."""
@@ -269,14 +270,17 @@ class Simba(Solver):
             raise InputError(f"average must be 'linear' or 'uniform', not {options.average!r}")
         if any(size is not None and size < 1 for size in (options.rows, options.cols)) or not options.eta > 0.0:
             raise InputError("rows and cols must be 1 or more and eta positive")
-        return (_Budget if faithful else _Taken)(problem, options, rng)
+        if faithful:
+            return _Budget(problem, options, rng)
+        matrix = problem.matrix
+        lazy = matrix.is_sparse and matrix.compiled and options.rows is options.cols is None and not hasattr(problem, "classes")
+        return (SparseState if lazy else _Taken)(problem, options, rng)
 
     def step(self, problem: Any, state: Any) -> None:
-        last = min(math.ceil(max(state.iterations, 1) * GROWTH), math.inf if self.most is None else self.most)
-        limit = min(state.room, state.accesses + EPOCH)
-        while state.iterations < last and state.accesses < limit:
-            state.iterate(problem)
-            state.accesses = state.reads.total
+        last = math.ceil(max(state.iterations, 1) * GROWTH)
+        if self.most is not None:
+            last = min(last, self.most)
+        state.advance(problem, last - state.iterations, min(state.room, state.accesses + EPOCH))
 
     def point(self, problem: Any, state: Any) -> Point:
         return state.point(problem)
