@@ -43,7 +43,7 @@ class SublinearSVC(BaseLinearClassifier):
     It maximises the mean of the smallest margins, a share `slack` of all, over directions of length 1: the nu-SVM, with the same
     path of solutions as scikit-learn's ``SVC(kernel="linear", C=...)``.
 
-    It pays where a feature is dear (computed on demand, remote, or on a disk of more data than memory), X *dense*, noise little, and
+    It pays where a feature is dear (computed on demand, remote, or on a disk of more data than memory), X *dense*, noise little,
     with something rare to be learnt (which a subsample of rows would miss). It does not pay for sparse text or for data in
     memory: use `LinearClassifier` there. It learns to a few percent of the optimum, not further; `tol` below 0.1 hands over to
     an exact solver, which reads everything many times. ``docs/sublinear-svm.md`` has figures.

@@ -31,6 +31,8 @@ SETS = {
     "w8a": DataSet("w8a", 300),
     "mushrooms": DataSet("mushrooms", 112),
     "gisette": DataSet("gisette_scale", 5000),
+    # sci.*, comp.* and misc.forsale against the others, the grouping of news20.binary
+    "news20": DataSet("news20", 62_061, (2, 3, 4, 5, 6, 7, 12, 13, 14, 15)),
 }
 
 

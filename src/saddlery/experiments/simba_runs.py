@@ -21,7 +21,7 @@ from saddlery.penalties.l2 import L2
 from saddlery.problems.linear import LinearProblem
 from saddlery.problems.slack_svm import SlackSVMProblem
 from saddlery.registry import SOLVERS
-from saddlery.solvers.loop import solve
+from saddlery.solvers.subsampled import subsampled
 
 __all__ = ["curve", "split_rows", "topics_of"]
 
@@ -125,8 +125,9 @@ def _walk(split: Split, method: str, options: dict[str, Any], value: float, out:
     solver = SOLVERS.get(method)(**{name: option for name, option in options.items() if name != "form"})
     state = solver.init(problem, None, np.random.default_rng(seed))
     while not out.is_done:
-        if not matrix.is_sparse:  # both counts are the same, so that a mark can be met as nearly as a batch allows
-            state.room = out.marks[len(out.columns["error"])]
+        mark = out.marks[len(out.columns["error"])]
+        if method == "pegasos" or not matrix.is_sparse:  # a mark can be met to a row or a batch, unless columns differ in length
+            state.room = max(mark * matrix.nnz / (matrix.shape[0] * matrix.shape[1]), state.accesses + 1.0)
         solver.step(problem, state)
         counts = state.counts
         if out.is_due(counts["dense_accesses"]):
@@ -144,9 +145,8 @@ def _walk(split: Split, method: str, options: dict[str, Any], value: float, out:
 def _subsample(split: Split, alpha: float, out: _Curve, seed: int) -> None:
     """Exact fits of the first rows of a random order, as many as a mark allows for."""
     n, d = split.matrix.shape
-    order = np.random.default_rng(seed).permutation(n)
+    problem = LinearProblem(split.matrix, split.y, "hinge", L2(alpha))
     for mark in out.marks:
-        rows = order[: min(max(2, math.ceil(mark / d)), n)]
-        part = split.matrix.take_rows(rows)
-        solution = solve(LinearProblem(part, split.y[rows], "hinge", L2(alpha)), "sdca", tol=EXACT_TOL, max_epochs=200)
-        out.add(solution.w, 0.0, dense=max(mark, len(rows) * d), nonzero=part.nnz, distinct=part.nnz, steps=len(rows))
+        rows = min(max(2, math.ceil(mark / d)), n)
+        solution, read = subsampled(problem, rows, seed, "sdca", tol=EXACT_TOL, max_epochs=200)
+        out.add(solution.w, 0.0, dense=max(mark, float(rows * d)), nonzero=read, distinct=read, steps=rows)
