@@ -58,7 +58,7 @@ def _recompute(file: Any, data: Any) -> list[dict[str, Any]]:
     """For each problem of the model (one, or one for each class) the certificate in the file and the recomputed one."""
     import numpy as np
 
-    from saddlery.cli.features import matching_columns
+    from saddlery.cli.features import matching_columns, plain_rows
     from saddlery.cli.targets import class_codes, signed_targets
     from saddlery.errors import InputError
     from saddlery.verify import verify, verify_joint
@@ -67,10 +67,15 @@ def _recompute(file: Any, data: Any) -> list[dict[str, Any]]:
     coefs = coefs if hasattr(coefs, "tocsr") else np.atleast_2d(coefs)
     classes, duals, stored = (file.attribute(name) for name in ("classes_", "dual_coef_", "certificates_"))
     X, labels, s = matching_columns(data, coefs.shape[1], file.attribute("feature_names_in_")), data.y, file.row_weights()
+    if labels is None:
+        raise InputError(f"{data.name} has no targets: give the training data")
     if duals.shape[0] != X.shape[0]:
         raise InputError(f"the data have {X.shape[0]} rows, but the model was fitted on {duals.shape[0]}: give the training data")
     if s is not None:  # a row of weight 0 is no row, and may have any label
-        X, labels, duals, s = X[s > 0.0], labels[s > 0.0], duals[s > 0.0], s[s > 0.0]
+        kept = s > 0.0
+        X, labels, duals, s = plain_rows(X, None if kept.all() else kept), labels[kept], duals[kept], s[kept]
+    else:
+        X = plain_rows(X)
     if objective.get("classes") == "joint":
         again = verify_joint(objective, X, class_codes(labels, classes), s, coefs.T, intercepts, duals)
         return [_compared("", stored[0], again)]

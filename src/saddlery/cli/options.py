@@ -20,6 +20,7 @@ __all__ = [
     "add_solver_options",
     "check_output",
     "class_weight_of",
+    "is_store",
     "known_target",
     "loss_of",
     "read",
@@ -32,11 +33,14 @@ LOSS_OPTIONS = {"smooth_hinge": "gamma", "huber": "delta"}
 
 def add_data_options(parser: argparse.ArgumentParser) -> None:
     """DATA and how to read it."""
-    parser.add_argument("data", metavar="DATA", help="LIBSVM/svmlight text (plain, .gz, .bz2, .xz), .csv or .npz")
+    parser.add_argument(
+        "data", metavar="DATA", help="LIBSVM/svmlight text (plain, .gz, .bz2, .xz), .csv, .npz, .parquet or a store"
+    )
     group = parser.add_argument_group("data")
     group.add_argument("--target", metavar="NAME", help="target column of a CSV file (default: target, y or label)")
     group.add_argument("--n-features", type=int, metavar="D", help="number of columns, if the svmlight file does not show all")
     group.add_argument("--format", metavar="NAME", help=f"{', '.join(READERS.builtin)}; by default told by the suffix")
+    group.add_argument("--max-memory", metavar="SIZE", help="most memory for the data of a store, such as 2GB (default: a quarter)")
 
 
 def add_objective_options(parser: argparse.ArgumentParser) -> Any:
@@ -77,6 +81,10 @@ def read(args: Any, target: Any = None, n_features: int | None = None) -> Data:
     """
     from saddlery.data import format_of, read_data
 
+    if is_store(args):
+        return _open_store(args)
+    if args.max_memory is not None:
+        raise InputError("--max-memory is for stores: make one by 'saddlery convert', or leave it out")
     format = format_of(args.data) if args.format is None else args.format
     if args.n_features is None and format != "svmlight":
         n_features = None
@@ -88,10 +96,27 @@ def read(args: Any, target: Any = None, n_features: int | None = None) -> Data:
     )
 
 
+def is_store(args: Any) -> bool:
+    """Whether DATA is a directory written by 'saddlery convert'."""
+    return Path(args.data).is_dir() and args.format is None
+
+
+def _open_store(args: Any) -> Data:
+    from saddlery.data import Data
+    from saddlery.matrix.store import open_store
+
+    if args.target is not None or args.n_features is not None:
+        raise InputError("a store knows its target and its columns: leave out --target and --n-features")
+    store = open_store(args.data, max_memory=args.max_memory)
+    return Data(store, store.y, store.feature_names, store.name)
+
+
 def known_target(args: Any, file: Any) -> str | None:
     """The target column that the model was fitted on, if both files are tables with names."""
     from saddlery.data import format_of
 
+    if is_store(args):
+        return None
     format = format_of(args.data) if args.format is None else args.format
     return None if format == "svmlight" else file.content["about"].get("target")
 
@@ -111,6 +136,8 @@ def task_of(args: Any, y: np.ndarray) -> str:
     """Whether the targets are classes or numbers: as asked for, by the loss, or by the targets if they leave no doubt."""
     import numpy as np
 
+    if y is None:
+        raise InputError(f"{args.data} has no targets: convert the data again with their target column")
     if args.task != "auto":
         return args.task
     if args.loss is not None:

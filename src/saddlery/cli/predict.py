@@ -55,6 +55,8 @@ def _target(args: Any, file: Any) -> Any:
     from saddlery.data import format_of
     from saddlery.data.csv import column_names
 
+    if options.is_store(args):
+        return None
     name = file.content["about"].get("target")
     format = format_of(args.data) if args.format is None else args.format
     return name if format == "csv" and name in column_names(Path(args.data)) else False

@@ -1,7 +1,8 @@
 """Data files: one reader for each format, chosen by the suffix of the file.
 
 A reader is a module with a function ``read(path, *, target, n_features) -> Data`` and the tuple ``SUFFIXES``; a line in
-:data:`saddlery.registry.READERS` (or an entry point of the group ``saddlery.readers``) makes it known.
+:data:`saddlery.registry.READERS` (or an entry point of the group ``saddlery.readers``) makes it known. With a function
+``open_source`` (see :mod:`saddlery.data.chunks`) its files are converted in chunks.
 """
 
 from __future__ import annotations
@@ -27,20 +28,20 @@ def read_data(
     n_features: int | None = None,
     format: str | None = None,
 ) -> Data:
-    """Read a data file: LIBSVM/svmlight text, CSV with a header, or npz.
+    """Read a data file: LIBSVM/svmlight text, CSV with a header, npz, or Parquet.
 
     Text may be compressed (``.gz``, ``.bz2``, ``.xz``).
 
     Parameters
     ----------
     path : str or path
-        The file. ``.csv`` and ``.tsv`` are read as CSV, ``.npz`` as npz, everything else as svmlight.
+        The file. ``.csv`` and ``.tsv`` are read as CSV, ``.npz`` as npz, ``.parquet`` as Parquet, everything else as svmlight.
     target : str, False or None
         Name of the target column of a CSV file (or of the target array of an npz file). None looks for ``target``, ``y`` or
         ``label`` and refuses a file without one. False takes a file without targets too, as for prediction.
     n_features : int, optional
         Number of columns. A svmlight file shows only the largest index it uses: give the number of the training data.
-    format : {"svmlight", "csv", "npz"}, optional
+    format : {"svmlight", "csv", "npz", "parquet"}, optional
         Overrides the choice by suffix.
 
     Returns
@@ -63,7 +64,8 @@ def read_data(
     if n_features is not None and (not isinstance(n_features, int) or n_features < 1):
         raise InputError(f"n_features must be a positive whole number, not {n_features!r}")
     if path.is_dir():
-        raise InputError(f"{path} is a directory: give a data file")
+        store = (path / "store.json").is_file()
+        raise InputError(f"{path} is a {'store: open it by saddlery.open_store' if store else 'directory: give a data file'}")
     chosen = _claimed_by(path) if format is None else format
     reader = READERS.get(chosen or DEFAULT_FORMAT)
     try:

@@ -61,6 +61,9 @@ class LinearModel(CertificateCard, CallbackSupportMixin, BaseEstimator):
         """X coef' + intercept: one column for each output, or a vector."""
         check_is_fitted(self)
         matrix = check_matrix(self, X, reset=False)
+        if not matrix.compiled:
+            coef = self.coef_.toarray() if sp.issparse(self.coef_) else self.coef_
+            return matrix.matvec(np.ascontiguousarray(coef.T, dtype=np.float64)) + self.intercept_
         product = matrix.values @ self.coef_.T
         return np.asarray((product.toarray() if sp.issparse(product) else product) + self.intercept_, dtype=np.float64)
 

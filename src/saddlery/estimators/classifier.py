@@ -134,7 +134,7 @@ class BaseLinearClassifier(ClassifierMixin, LinearModel):
     ) -> tuple[Matrix, Rows, np.ndarray]:
         """The matrix of the rows that count, which these are, and their classes as numbers; sets `classes_`."""
         matrix = check_matrix(self, X, reset=True, accept_sparse=accept_sparse)
-        y = check_targets(self, y, matrix.shape[0])
+        y = check_targets(self, y, matrix.shape[0], X)
         check_labels(y)
         rows = check_rows(sample_weight, matrix.shape[0])
         classes, codes = np.unique(rows.take(y), return_inverse=True)
@@ -283,15 +283,15 @@ class LinearClassifier(BaseLinearClassifier):
         self.verbose = verbose
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearClassifier:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> LinearClassifier:
         """Fit the model.
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n_rows, n_features)
+        X : array-like, sparse matrix or store of shape (n_rows, n_features)
             Data.
-        y : array-like of shape (n_rows,)
-            Labels.
+        y : array-like of shape (n_rows,), optional
+            Labels; those of the store if X is one.
         sample_weight : array-like of shape (n_rows,), optional
             Weights, 0 or more. A weight of 2 equals the row twice, 0 equals no row.
 

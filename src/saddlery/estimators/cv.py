@@ -89,7 +89,8 @@ class _SearchCV(LinearModel):
             vars(model).update(vars(template))
             model._set_weights(coefs, intercepts)
             weights = {} if data.sample_weight is None else {"sample_weight": data.sample_weight[fold.test]}
-            return float(scorer(model, fold.X_test.values, data.y[fold.test], **weights))
+            held_out = fold.X_test.values if fold.X_test.compiled else fold.X_test
+            return float(scorer(model, held_out, data.y[fold.test], **weights))
 
         return score
 
@@ -208,7 +209,7 @@ class LinearClassifierCV(BaseLinearClassifier, _SearchCV):
         self.verbose = verbose
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearClassifierCV:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> LinearClassifierCV:
         """Choose the strength and fit the model.
 
         Parameters
@@ -346,7 +347,7 @@ class LinearRegressorCV(BaseLinearRegressor, _SearchCV):
         self.verbose = verbose
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearRegressorCV:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> LinearRegressorCV:
         """Choose the strength and fit the model.
 
         Parameters
@@ -366,7 +367,7 @@ class LinearRegressorCV(BaseLinearRegressor, _SearchCV):
         make_loss(self.loss, "regression")
         penalties = self._penalties()
         matrix = check_matrix(self, X, reset=True, accept_sparse="csr")  # folds are cut from rows
-        targets = check_targets(self, y, matrix.shape[0])
+        targets = check_targets(self, y, matrix.shape[0], X)
         rows = check_rows(sample_weight, matrix.shape[0])
         targets = as_numbers(rows.take(targets))
         template = LinearRegressor(loss=self.loss)

@@ -20,21 +20,43 @@ __all__ = ["Rows", "as_numbers", "check_labels", "check_matrix", "check_rows", "
 def check_matrix(estimator: Any, X: Any, reset: bool, accept_sparse: Any = ("csr", "csc")) -> Matrix:
     """X as a matrix; sets or checks `n_features_in_` and `feature_names_in_`.
 
-    scikit-learn's own test for NaN names no row and no column, so it is left to `as_matrix`, which does. Data that are read
-    in parts (stores, features on demand) are taken as they are.
+    scikit-learn's own test for NaN names no row and no column, so it is left to `as_matrix`, which does. A matrix of this library
+    (a store, features on demand) was checked when it was made.
     """
     if isinstance(X, Matrix) or gives_features(X):
-        matrix = as_matrix(X)
-        _check_n_features(estimator, X, reset=reset)
-        return matrix
+        return _checked_matrix(estimator, as_matrix(X), reset)
     values = validate_data(
         estimator, X, reset=reset, accept_sparse=accept_sparse, dtype=(np.float64, np.float32), ensure_all_finite=False
     )
     return as_matrix(values)
 
 
-def check_targets(estimator: Any, y: Any, n: int) -> np.ndarray:
-    """y as a vector of n values, of whatever type."""
+def _checked_matrix(estimator: Any, matrix: Matrix, reset: bool) -> Matrix:
+    """Set or compare the number of columns and their names."""
+    d, names = matrix.shape[1], getattr(matrix, "feature_names", None)
+    names = None if names is None else np.array(names, dtype=object)
+    if reset:
+        estimator.n_features_in_ = d
+        if names is not None:
+            estimator.feature_names_in_ = names
+        elif hasattr(estimator, "feature_names_in_"):
+            del estimator.feature_names_in_
+        return matrix
+    if d != estimator.n_features_in_:
+        raise InputError(
+            f"X has {d} features, but {type(estimator).__name__} is expecting {estimator.n_features_in_} features as input"
+        )
+    known = getattr(estimator, "feature_names_in_", None)
+    if names is not None and known is not None and not np.array_equal(names, known):
+        at = int(np.flatnonzero(names != known)[0])
+        raise InputError(f"column {at} of X is called {names[at]!r}, but the model was fitted with {known[at]!r} there")
+    return matrix
+
+
+def check_targets(estimator: Any, y: Any, n: int, X: Any = None) -> np.ndarray:
+    """y as a vector of n values, of whatever type; without y those that X carries, if it is a store."""
+    if y is None:
+        y = getattr(X, "y", None) if isinstance(X, Matrix) else None
     if y is None:
         raise InputError(f"{type(estimator).__name__} requires y to be passed, but the target y is None: call fit(X, y)")
     y = column_or_1d(y, warn=True)
@@ -79,7 +101,7 @@ class Rows(NamedTuple):
         return values if self.kept is None else values[self.kept]
 
     def take_matrix(self, matrix: Matrix) -> Matrix:
-        """The rows of `matrix` that count."""
+        """The rows of `matrix` that count; of data that are read in parts without a copy."""
         if self.kept is None:
             return matrix
         return matrix.select(self.kept) if isinstance(matrix, PartialMatrix) else matrix.take_rows(self.kept)

@@ -151,15 +151,15 @@ class LinearRegressor(BaseLinearRegressor):
         self.verbose = verbose
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearRegressor:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> LinearRegressor:
         """Fit the model.
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n_rows, n_features)
+        X : array-like, sparse matrix or store of shape (n_rows, n_features)
             Data.
-        y : array-like of shape (n_rows,)
-            Targets.
+        y : array-like of shape (n_rows,), optional
+            Targets; those of the store if X is one.
         sample_weight : array-like of shape (n_rows,), optional
             Weights, 0 or more. A weight of 2 equals the row twice, 0 equals no row.
 
@@ -173,7 +173,7 @@ class LinearRegressor(BaseLinearRegressor):
         check_settings(self)
         matrix = check_matrix(self, X, reset=True)
         n, d = matrix.shape
-        y = check_targets(self, y, n)
+        y = check_targets(self, y, n, X)
         rows = check_rows(sample_weight, n)
         task = FitTask(self, X, y, sample_weight)
         start = None

@@ -21,6 +21,7 @@ from saddlery.estimators.callbacks import FitTask
 from saddlery.estimators.classifier import class_problems
 from saddlery.estimators.inputs import Rows
 from saddlery.matrix import Matrix
+from saddlery.matrix.partial import PartialMatrix
 from saddlery.paths import PathResult, alpha_grid, path
 from saddlery.problems.linear import LinearProblem, mean_loss
 from saddlery.solvers.base import Status
@@ -68,7 +69,8 @@ def make_folds(data: Data, cv: Any, rows: Rows) -> list[Fold]:
             raise InputError(f"fold {number} of cv lacks rows of positive weight to train or to test on: use fewer folds")
         if data.codes is not None:
             _check_classes(data, data.codes, train, number)
-        folds.append(Fold(train, test, data.matrix.take_rows(train), data.matrix.take_rows(test)))
+        side = data.matrix.select if isinstance(data.matrix, PartialMatrix) else data.matrix.take_rows
+        folds.append(Fold(train, test, side(train), side(test)))
     return folds
 
 
@@ -158,6 +160,7 @@ class Search(NamedTuple):
         s = np.full(n, 1.0 / n) if data.weights is None else data.weights[fold.test] / data.weights[fold.test].sum()
         losses = np.zeros(coefs.shape[1])
         for y, w, b in zip(self._targets(data, fold.test), coefs, intercepts, strict=True):
-            margins = np.asarray(fold.X_test.values @ w.T, dtype=np.float64)
+            held_out = fold.X_test
+            margins = np.asarray(held_out.values @ w.T if held_out.compiled else held_out.matvec(w.T), dtype=np.float64)
             losses += [mean_loss(self.loss, y, s, np.ascontiguousarray(margins[:, at]), b[at]) for at in range(w.shape[0])]
         return -losses

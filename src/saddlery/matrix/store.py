@@ -220,8 +220,10 @@ class Store(PartialMatrix):
         self.bytes_read = 0
         self.lock = threading.Lock()
         names = [*files_of(sparse), *(["targets"] if about["targets"] is not None else [])]
+        self.files: dict[str, _File] = {}
         try:
-            self.files = {name: _File(path / name, about["files"][name]) for name in names}
+            for name in names:
+                self.files[name] = _File(path / name, about["files"][name])
         except KeyError as error:
             raise InputError(f"{path / DESCRIPTION} does not mention {error}: convert the data again") from error
         if sparse:
