@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_n_features, column_or_1d, validate_data
+from sklearn.utils.validation import column_or_1d, validate_data
 
 from saddlery.errors import InputError
 from saddlery.matrix import Matrix, as_matrix

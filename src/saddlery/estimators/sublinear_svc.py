@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -21,6 +21,7 @@ from saddlery.estimators.parameters import check_number
 from saddlery.matrix import Matrix
 from saddlery.problems.slack_classes import OneVsRestSlackSVM
 from saddlery.problems.slack_svm import SlackSVMProblem
+from saddlery.problems.svm_translations import C_from_alpha
 from saddlery.solvers.base import Record, Solution, Status, Trace
 from saddlery.solvers.loop import solve
 from saddlery.solvers.simba import Simba
@@ -37,6 +38,13 @@ EXACT_TOL = 1e-12  # relative gap where the exact solver serves small data
 MOST_STEPS = 5000  # with the default budget
 
 
+class Products(NamedTuple):
+    """X w and X'(s a), of one class or with a column for each."""
+
+    Xw: np.ndarray
+    Xta: np.ndarray
+
+
 class SublinearSVC(BaseLinearClassifier):
     """A linear SVM from part of the data: rows and columns are drawn, and only those are read.
 
@@ -50,8 +58,9 @@ class SublinearSVC(BaseLinearClassifier):
 
     Parameters
     ----------
-    slack : float, default=0.3
-        Share of the rows whose mean margin counts, above 0 and at most 1; `nu` of scikit-learn's `NuSVC`. With an intercept it
+    slack : float, default=0.5
+        Share of the rows whose mean margin counts, above 0 and at most 1; `nu` of scikit-learn's `NuSVC`. It must be larger than
+        twice the share of rows on the wrong side, and much smaller (0.01) if there is little noise. With an intercept it
         is at most twice the share of the smaller class, and no more is used (`slack_`). With ``form="budget"`` the paper's nu: mean
         slack in units of X, 0 or more.
     budget : float or str, optional
@@ -102,7 +111,8 @@ class SublinearSVC(BaseLinearClassifier):
     trace_ : Trace
         How it went; ``counts`` of each record holds accesses.
     status_ : Status
-        How the fit ended.
+        How the fit ended. ``ZERO_VALUE`` says that no direction has a positive mean of the smallest margins: the classes overlap by
+        more than `slack` allows, and the model is worth nothing; take more slack.
     solver_ : str
         ``"simba"`` or ``"slack_exact"``, which also stands for a polish.
     n_iter_ : int
@@ -123,7 +133,7 @@ class SublinearSVC(BaseLinearClassifier):
 
     def __init__(
         self,
-        slack: float = 0.3,
+        slack: float = 0.5,
         budget: Any = None,
         form: str = "capped",
         certificate: str | None = "exact",
@@ -150,7 +160,7 @@ class SublinearSVC(BaseLinearClassifier):
         self.verbose = verbose
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> SublinearSVC:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> SublinearSVC:
         """Fit the model.
 
         Parameters
@@ -158,8 +168,8 @@ class SublinearSVC(BaseLinearClassifier):
         X : array-like, sparse matrix, store or features on demand, of shape (n_rows, n_features)
             Data. Features on demand are any object with `shape`, `row(i)` and `column(j)`
             (:class:`saddlery.FeaturesOnDemand`).
-        y : array-like of shape (n_rows,)
-            Labels.
+        y : array-like of shape (n_rows,), optional
+            Labels; those of the store if X is one.
         sample_weight : array-like of shape (n_rows,), optional
             Weights, 0 or more. A weight of 2 equals the row twice, 0 equals no row.
 
@@ -186,8 +196,16 @@ class SublinearSVC(BaseLinearClassifier):
             if exact:
                 solution = self._solve_exactly(problem, EXACT_TOL if self.tol is None else self.tol, listeners)
                 self.feature_accesses_ = _whole(problem, solution)
+                products = None
             else:
-                solution = self._sample(problem, budget, listeners)
+                solution, products = self._sample(problem, budget, listeners)
+        if exact or self.certificate == "exact":
+            if products is None:
+                products = Products(problem.margins(solution.w), _product(problem, solution.dual))
+            strengths = _strengths(problem, solution, products, matrix.shape[0] if rows.weights is None else rows.weights.sum())
+            self.C_: Any = float(strengths[0]) if strengths.size == 1 else strengths
+        else:
+            self.C_ = None
         self._keep(problem, solution)
         end()
         task.end()
@@ -229,7 +247,7 @@ class SublinearSVC(BaseLinearClassifier):
         signs = np.where(codes == 1, 1.0, -1.0)
         return SlackSVMProblem(matrix, signs, self.slack_, self.form, self.fit_intercept, rows.weights)
 
-    def _sample(self, problem: Any, budget: Budget, listeners: list[Any]) -> Solution:
+    def _sample(self, problem: Any, budget: Budget, listeners: list[Any]) -> tuple[Solution, Products | None]:
         """Steps of `simba` within the budget, then what is to be known about where they led."""
         checked = self.tol is not None and self.tol >= POLISH  # only then can sampling get there, and must look on the way
         seed, sample_seed = draw_seeds(self.random_state, 2)
@@ -259,13 +277,14 @@ class SublinearSVC(BaseLinearClassifier):
         if solution.status is Status.CALLBACK and counts.get("iterations", 0.0) >= budget.steps:
             solution.status = Status.MAX_EPOCHS
         if self.certificate == "exact" and not checked:
-            solution = _certified(problem, solution)
+            solution, products = _certified(problem, solution)
             self.feature_accesses_["certificate"] = 2.0 * problem.size
             if self.tol is not None and solution.certificate.relative_gap > self.tol:
-                solution = self._polish(problem, solution, listeners[:-1])
-            elif self.tol is not None:
+                return self._polish(problem, solution, listeners[:-1]), None
+            if self.tol is not None:
                 solution.status = Status.CONVERGED
-        return solution
+            return solution, products
+        return solution, None
 
     def _polish(self, problem: Any, solution: Solution, listeners: list[Any]) -> Solution:
         """The exact solver, where a gap is asked for that sampling does not reach."""
@@ -289,6 +308,8 @@ class SublinearSVC(BaseLinearClassifier):
         self.status_, self.solver_ = solution.status, solution.solver
         last = solution.trace[-1].counts if solution.trace else {}
         self.n_iter_ = max(1, int(last.get("iterations", solution.epochs)))
+        if solution.solver == SlackExact.name and (solution.certificate.primal >= 0.0 or not norms.all()):
+            self.status_ = Status.ZERO_VALUE
         if self.tol is not None and solution.status not in (Status.CONVERGED, Status.ZERO_VALUE):
             warnings.warn(
                 f"SublinearSVC is not certified to tol={self.tol:g}: a relative gap of {solution.certificate.relative_gap:.2e} was "
@@ -337,7 +358,12 @@ def _whole(problem: Any, solution: Solution) -> dict[str, float]:
     }
 
 
-def _certified(problem: Any, solution: Solution) -> Solution:
+def _product(problem: Any, a: np.ndarray) -> np.ndarray:
+    """X'(s a)."""
+    return problem.matrix.rmatvec((problem.s if a.ndim == 1 else problem.s[:, None]) * a)
+
+
+def _certified(problem: Any, solution: Solution) -> tuple[Solution, Products]:
     """The last point with its best intercept, and its exact certificate: two passes over the data."""
     point = problem.complete(problem.as_point(solution.w, solution.b, solution.dual))
     primal, dual = problem.evaluate(point)
@@ -345,6 +371,20 @@ def _certified(problem: Any, solution: Solution) -> Solution:
     last = solution.trace[-1]
     values = (certificate.primal, certificate.dual, certificate.gap, certificate.relative_gap)
     record = Record(last.epoch, last.seconds, last.passes, *values, last.nonzeros, last.counts)
-    return replace(
-        solution, w=point.w, b=point.b, dual=dual.a, certificate=certificate, trace=Trace([*solution.trace[:-1], record])
-    )
+    trace = Trace([*solution.trace[:-1], record])
+    return replace(solution, w=point.w, b=point.b, dual=dual.a, certificate=certificate, trace=trace), Products(point.Xw, dual.Xta)
+
+
+def _strengths(problem: Any, solution: Solution, products: Products, weight: float) -> np.ndarray:
+    """C of the ordinary SVM that each game stands for: alpha = share * level * ||X'(s a)||, as in `svm_translations`."""
+    classes = getattr(problem, "classes", [problem])
+    Xw, Xta, a = (values.reshape(len(values), -1) for values in (*products, solution.dual))
+    b = np.atleast_1d(solution.b)
+    out = np.full(len(classes), math.inf)
+    for c, each in enumerate(classes):
+        level = each.level(np.ascontiguousarray(Xw[:, c]), float(b[c]))
+        share = each.slack if each.form == "capped" else 1.0 / float(np.abs(a[each.s > 0.0, c]).max())
+        alpha = share * level * float(np.linalg.norm(Xta[:, c]))
+        if alpha > 0.0:
+            out[c] = C_from_alpha(alpha, weight)
+    return out
