@@ -13,8 +13,8 @@ FILES = sorted(path for path in ROOT.rglob("*.py") if path != ROOT / "__init__.p
 # What stands on a line may import what stands above it, and nothing else of the library.
 LAYERS = [
     {"errors", "parts", "point", "files", "threads"},
-    {"registry", "certificate", "matrix", "losses", "penalties"},
-    {"problems", "data", "geometry", "sampling"},
+    {"registry", "certificate", "matrix", "losses", "penalties", "sampling"},
+    {"problems", "data", "geometry"},
     {"solvers"},
     {"paths", "verify", "report", "model_codec"},
     {"model_file"},

@@ -27,8 +27,8 @@ class DualPoint(NamedTuple):
 class OneVsRestSlackSVM:
     """One :class:`SlackSVMProblem` in the capped form for each class against the rest; their values are added.
 
-    Solvers see all of them at once, so that `simba` reads a column once for all classes. Points are w (d, k), b (k,) and dual (n, k),
-    one column for each class.
+    Solvers see all of them at once, so that `simba` reads a column once for all classes. Points are w (d, k), b (k,) and dual
+    (n, k), one column for each class.
 
     Parameters
     ----------
@@ -117,8 +117,8 @@ class OneVsRestSlackSVM:
 
     def _column(self, point: Point, c: int, Xw: np.ndarray | None, Xta: np.ndarray | None = None) -> Point:
         dual = None if point.dual is None else np.ascontiguousarray(point.dual[:, c])
-        own = (None if values is None else np.ascontiguousarray(values[:, c]) for values in (Xw, Xta))
-        return Point(np.ascontiguousarray(point.w[:, c]), float(point.b[c]), dual, *own)
+        own = [None if values is None else np.ascontiguousarray(values[:, c]) for values in (Xw, Xta)]
+        return Point(np.ascontiguousarray(point.w[:, c]), float(point.b[c]), dual, Xw=own[0], Xta=own[1])
 
     def complete(self, point: Point) -> Point:
         """The best intercept and length of each class."""
@@ -149,7 +149,9 @@ class OneVsRestSlackSVM:
         b = np.broadcast_to(np.asarray(0.0 if b is None else b, dtype=np.float64), (self.k,))
         dual = None if dual is None else np.asarray(dual, dtype=np.float64)
         if w.shape != (self.d, self.k) or (dual is not None and dual.shape != (self.n, self.k)):
-            raise InputError(f"the points do not fit the problem: w needs the shape ({self.d}, {self.k}) and the dual ({self.n}, {self.k})")
+            raise InputError(
+                f"the points do not fit the problem: w needs the shape ({self.d}, {self.k}) and the dual ({self.n}, {self.k})"
+            )
         found = [each.as_point(w[:, c], b[c], None if dual is None else dual[:, c]) for c, each in enumerate(self.classes)]
         duals = None if dual is None else np.stack([each.dual for each in found], axis=1)
         return Point(np.stack([each.w for each in found], axis=1), np.array([each.b for each in found]), duals)

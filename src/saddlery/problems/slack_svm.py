@@ -99,8 +99,8 @@ class SlackSVMProblem:
         self.form, self.slack, self.cap = form, _as_slack(slack, form), _as_cap(cap, form)
         if form == "capped" and self.fit_intercept and self.slack > self.most_slack * (1.0 + 1e-12):
             raise InputError(
-                f"slack={self.slack:g} is too much for these classes: with an intercept it can be at most {self.most_slack:g}, twice "
-                "the weight of the smaller class; take less, or fit_intercept=False"
+                f"slack={self.slack:g} is too much for these classes: with an intercept it can be at most {self.most_slack:g}, "
+                "twice the weight of the smaller class; take less, or fit_intercept=False"
             )
 
     def __repr__(self) -> str:

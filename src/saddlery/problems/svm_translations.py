@@ -6,8 +6,8 @@ Let w, b, a solve ``sum_i s_i [1 - y_i (x_i.w + b)]_+ + alpha / 2 ||w||^2``. The
 - gamma = 1 / ||w|| is the level of the budget form, V = alpha ||w|| / N the value of the capped one, and gamma = V + budget / N,
 - back: alpha = N gamma V, where N is the share of rows that count and gamma the margin up to which they do.
 
-scikit-learn adds the losses up: C = 1 / (alpha * total weight), n in place of the weight if there are no weights. `NuSVC(nu)` is the
-capped form with slack nu. `LinearSVC` penalises its intercept, so only its models without one translate.
+scikit-learn adds the losses up: C = 1 / (alpha * total weight), n in place of the weight if there are no weights. `NuSVC(nu)` is
+the capped form with slack nu. `LinearSVC` penalises its intercept, so only its models without one translate.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 
 from saddlery.errors import InputError
 
-__all__ = ["Slacks", "C_from_alpha", "alpha_from_C", "alpha_of_game", "slacks_of_svm"]
+__all__ = ["C_from_alpha", "Slacks", "alpha_from_C", "alpha_of_game", "slacks_of_svm"]
 
 
 class Slacks(NamedTuple):
@@ -30,7 +30,7 @@ class Slacks(NamedTuple):
     level: float
 
 
-def C_from_alpha(alpha: float, weight: float) -> float:  # noqa: N802
+def C_from_alpha(alpha: float, weight: float) -> float:
     """scikit-learn's C for a strength alpha; `weight` is the number of rows, or the sum of their weights.
 
     Examples
@@ -41,7 +41,7 @@ def C_from_alpha(alpha: float, weight: float) -> float:  # noqa: N802
     return 1.0 / (alpha * weight)
 
 
-def alpha_from_C(C: float, weight: float) -> float:  # noqa: N802, N803
+def alpha_from_C(C: float, weight: float) -> float:
     """The strength alpha for scikit-learn's C; `weight` is the number of rows, or the sum of their weights.
 
     Examples
@@ -98,6 +98,8 @@ def alpha_of_game(problem: Any, w: np.ndarray, dual: np.ndarray, b: float = 0.0)
     """
     level = problem.level(problem.margins(w), b)
     if level <= 0.0:
-        raise InputError("no row counts with a positive margin: there is no ordinary SVM that this game stands for (take more slack)")
+        raise InputError(
+            "rows count only up to a margin that is not positive: no ordinary SVM stands for this game; take more slack"
+        )
     share = problem.slack if problem.form == "capped" else 1.0 / float(np.abs(dual[problem.s > 0.0]).max())
     return share * level * float(np.linalg.norm(problem.matrix.rmatvec(problem.s * dual)))

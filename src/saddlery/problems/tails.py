@@ -1,7 +1,7 @@
 """Sums over the smallest margins: lower tails, water levels, and the intercepts that make them largest.
 
-All take margins m and row weights s; a row of weight 2 is the row twice, and a row of weight 0 is none. With Z the matrix of the rows
-``y_i x_i`` the margins are ``m = Z w + b y``.
+All take margins m and row weights s; a row of weight 2 is the row twice, and a row of weight 0 is none. With Z the matrix of the
+rows ``y_i x_i`` the margins are ``m = Z w + b y``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ SEARCHES = 100  # halvings of the interval in which a capped intercept lies
 
 
 class Tail(NamedTuple):
-    """``total`` = sum of s_i m_i over the rows with the smallest margins, and ``level``, the margin at which the weight was spent."""
+    """``total`` = sum of s_i m_i over the rows with the smallest margins; at ``level`` the weight was spent."""
 
     total: float
     level: float
@@ -90,18 +90,19 @@ def best_level(m: np.ndarray, y: np.ndarray, s: np.ndarray, budget: float, cap: 
     >>> best_level(np.array([1.0, 3.0]), np.array([1.0, -1.0]), np.full(2, 0.5), 0.0)
     Split(level=2.0, b=1.0)
     """
-    sides = []
-    for sign in (1.0, -1.0):
-        chosen = (y == sign) & (s > 0.0)
-        order = np.argsort(m[chosen], kind="stable")
-        sides.append((m[chosen][order], s[chosen][order]))
-    split = _walk(*sides, budget)
+    plus, minus = (_sorted(m, s, (y == sign) & (s > 0.0)) for sign in (1.0, -1.0))
+    split = _walk(plus, minus, budget)
     if math.isfinite(cap):
         b = min(max(split.b, -0.5 * cap), 0.5 * cap)
-        if b == split.b and split.level <= min(sides[0][0][0] + b, sides[1][0][0] - b) + cap:
+        if b == split.b and split.level <= min(plus[0][0] + b, minus[0][0] - b) + cap:
             return split
         return _capped_search(m, y, s, budget, cap)
     return split
+
+
+def _sorted(m: np.ndarray, s: np.ndarray, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    order = np.argsort(m[chosen], kind="stable")
+    return m[chosen][order], s[chosen][order]
 
 
 def _walk(plus: tuple[np.ndarray, np.ndarray], minus: tuple[np.ndarray, np.ndarray], budget: float) -> Split:

@@ -25,8 +25,9 @@ class Caps(NamedTuple):
 def project_capped(caps, scale, logs, ratio, p, reference):
     """p_i = s_i min(cap, c exp(scale * logs_i)) with the c that gives sum p = mass; returns log of cap / c.
 
-    This is the projection in relative entropy of s_i exp(scale * logs_i). With r_i = exp(scale * logs_i - reference) and theta = cap / c, theta
-    = sum of s r over the free rows / (mass / cap - sum of s over the capped ones); rows above theta are capped until none is left.
+    This is the projection in relative entropy of s_i exp(scale * logs_i). With r_i = exp(scale * logs_i - reference) and theta
+    = cap / c there is theta = sum of s r over the free rows / (mass / cap - sum of s over the capped ones); rows above theta are
+    capped until none is left.
     `reference` is the last answer: ratios are taken to it, so that neither large nor small weights leave the range of numbers.
     """
     members, s = caps.members, caps.s

@@ -1,7 +1,7 @@
 """Weights on a capped simplex that change a few at a time: p_i = s_i cap min(1, r_i / theta), with theta such that sum p = mass.
 
-One tree with four numbers at each node, over the ratios r_i of the rows: the sum of s r over free rows, the sum of s over capped rows,
-the largest r of free rows and the smallest r of capped rows. With room = mass / cap,
+One tree with four numbers at each node, over the ratios r_i of the rows: the sum of s r over free rows, the sum of s over capped
+rows, the largest r of free rows and the smallest r of capped rows. With room = mass / cap,
 
     theta = (sum of s r, free) / (room - sum of s, capped),
 
@@ -18,15 +18,15 @@ import numpy as np
 from saddlery.parts import kernel
 from saddlery.sampling.sum_tree import draw_leaf
 
-__all__ = ["FREE", "HELD", "LOW", "TOP", "draw_capped", "new_capped_tree", "place", "rebuild_capped", "settle", "threshold", "write"]
+__all__ = ["draw_capped", "new_capped_tree", "place", "rebuild_capped", "settle", "threshold", "write"]
 
-FREE, HELD, TOP, LOW = 0, 1, 2, 3  # the four numbers
+# The four numbers of a node are 0: sum of s r, free; 1: sum of s, capped; 2: largest free r; 3: smallest capped r.
 
 
 def new_capped_tree(count: int) -> np.ndarray:
     """A tree of at least `count` leaves without rows."""
     tree = np.zeros((4, 2 << max(count - 1, 0).bit_length()))
-    tree[TOP], tree[LOW] = -1.0, math.inf
+    tree[2], tree[3] = -1.0, math.inf
     return tree
 
 

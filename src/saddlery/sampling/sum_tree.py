@@ -1,7 +1,7 @@
 """A binary tree of sums over non-negative numbers: change one or draw one in O(log n).
 
-The tree is an array of 2 * size numbers with a power of two for `size`: leaf j is at size + j, the sum of all at 1. Sums are computed from
-their two children, never by adding differences, so nothing drifts.
+The tree is an array of 2 * size numbers with a power of two for `size`: leaf j is at size + j, the sum of all at 1. Sums are
+computed from their two children, never by adding differences, so nothing drifts.
 """
 
 from __future__ import annotations

@@ -10,8 +10,22 @@ __all__ = ["Draws"]
 
 
 class Draws(NamedTuple):
-    """What the drawn rows say of Z'p: their weighted mean for each class, the root of the sum of the squared weights, the longest row."""
+    """The rows that a solver has drawn, for each of k classes.
 
-    mean: np.ndarray
+    Attributes
+    ----------
+    sums : array of shape (k, 2, d)
+        The weighted mean of the drawn z_i, in two terms: of rows of the class and of the others (in the first alone if there is no
+        free intercept). Together they estimate Z'p.
+    weights : array of shape (k, n)
+        The weight of each row in that mean.
+    spread : float
+        Root of the sum of the squared weights of all draws.
+    longest : float
+        The largest norm of a row that was read.
+    """
+
+    sums: np.ndarray
+    weights: np.ndarray
     spread: float
     longest: float

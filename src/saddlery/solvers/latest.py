@@ -14,6 +14,7 @@ import numpy as np
 from saddlery.certificate import Certificate
 from saddlery.errors import InputError, UnsupportedError
 from saddlery.point import Point
+from saddlery.solvers.base import Record
 
 __all__ = ["Latest", "latest"]
 
@@ -26,8 +27,8 @@ class Latest:
     Parameters
     ----------
     sample : object or None
-        With ``judge(point) -> Certificate`` and ``reads``, the entries of X that it took; a problem's `sample` makes it. None: no
-        certificate at all, values are NaN.
+        With ``judge(problem, point, last=False)`` and ``reads``, the entries of X that it took; a problem's `sample` makes
+        it. None: no certificate at all, values are NaN.
     """
 
     def __init__(self, sample: Any = None):
@@ -35,6 +36,7 @@ class Latest:
         self.w: Any = None
         self.b: Any = 0.0
         self.a: Any = None
+        self.aux: Any = None
         self.known = Certificate(math.nan, math.nan, math.nan, math.nan, math.nan, UNASKED)
 
     @property
@@ -50,7 +52,8 @@ class Latest:
     def update(self, problem: Any, point: Point) -> None:
         """Take the point, whatever it is worth: a choice by the sample would spoil the sample's word."""
         if self.sample is not None:
-            self.known = self.sample.judge(point)
+            self.known = self.sample.judge(problem, point)
+        self.aux = point.aux
         self.w, self.b, self.a = copy.copy(point.w), copy.copy(point.b), copy.copy(point.dual)
 
     def certificate(self, problem: Any) -> Certificate:
@@ -58,8 +61,16 @@ class Latest:
         return self.known
 
     def confirm(self, problem: Any) -> Certificate:
-        """The same: nothing was kept by increments."""
+        """The last word, for which a sample may read a little more."""
+        if self.sample is not None:
+            self.known = self.sample.judge(problem, Point(self.w, self.b, self.a, aux=self.aux), last=True)
         return self.known
+
+    def last_record(self, record: Record) -> Record:
+        """The last record of the trace with what is known in the end."""
+        known = self.known
+        record = record._replace(primal=known.primal, dual=known.dual, gap=known.gap, relative_gap=known.relative_gap)
+        return record._replace(counts={**record.counts, **self.counts})
 
 
 def latest(problem: Any, certificate: Any, rng: np.random.Generator) -> Latest:

@@ -144,7 +144,7 @@ def solve(
         Budget in entries of X that the solver reads, looked at after each epoch; exact certificates are not counted.
     certificate : {"exact", "sampled", None} or a sample
         Exact certificates read all of X. ``"sampled"`` (for problems that have it) reads some rows once, counted, and holds with
-        a probability that the certificate states; None asks for none. In both of these cases the last point is returned, not the best.
+        a probability that the certificate states; None asks for none. In these two cases the last point is returned, not the best.
 
     Returns
     -------
@@ -203,7 +203,7 @@ def _run(
                 stop = Status.CONVERGED
             else:
                 method.resync(problem, state)
-        elif hasattr(problem, "is_zero") and problem.is_zero(certificate, tol):
+        elif isinstance(best, _Best) and hasattr(problem, "is_zero") and problem.is_zero(certificate, tol):
             stop = Status.ZERO_VALUE
         state.relative_gap = certificate.relative_gap
         schedule.checked(certificate.relative_gap)
@@ -259,6 +259,8 @@ def _run(
     best = copy.copy(best)  # the state keeps its own, or a resumed run would differ from an uninterrupted one
     if status is not Status.CONVERGED or not trace:
         best.confirm(problem)
+    if isinstance(best, Latest) and trace:  # sampled certificates read more in the end, and then say more
+        trace[-1] = best.last_record(trace[-1])
     passes = state.accesses / max(problem.size, 1) if state is not None else 0.0
     return Solution(
         w=best.w,

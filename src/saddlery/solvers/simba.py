@@ -6,9 +6,9 @@ iteration draws rows i ~ p and columns j ~ w_j^2, reads only those, and
     v_i = z_ij ||w||^2 / w_j   (its mean is z_i.w)        V += clip(v)        p_i = s_i min(cap, c exp(-rate V_i))
     S  += z_i                  (its mean is Z'p)          w = S step / max(1, step ||S||)
 
-All draws are known when an iteration begins, so data on disk or features on demand are asked for once. With batches, a mean over k columns
-counts k times, in V, in S and in the average: the run is then as good as one of single draws for the same reading, and much
-quicker. The result is the average with weights t, where t counts the draws; the intercept follows from the margins that the
+All draws are known when an iteration begins, so data on disk or features on demand are asked for once. With batches, a mean over
+k columns counts k times, in V, in S and in the average: the run is then as good as one of single draws for the same reading, and
+much quicker. The result is the average with weights t, where t counts the draws; the intercept follows from the margins that the
 columns estimated. What was wrong in print and how the capped form differs is in ``docs/sublinear-svm.md``.
 
 =============  ======================================================  ====================================================
@@ -21,8 +21,8 @@ slack, cap     "capped": p_i <= s_i / slack, no slacks                 form of t
 slack          "budget": mean slack                                    nu
 =============  ======================================================  ====================================================
 
-Several classes against the rest (`OneVsRestSlackSVM`) share their columns, j ~ sum_c w_cj^2, and all use the rows that each draws, with
-weights p_c(i) / sum_c' p_c'(i).
+Several classes against the rest (`OneVsRestSlackSVM`) share their columns, j ~ sum_c w_cj^2, and all use the rows that each draws,
+with weights p_c(i) / sum_c' p_c'(i).
 """
 
 from __future__ import annotations
@@ -87,8 +87,9 @@ class _Taken(State):
         self.S, self.f = np.zeros((count, d)), np.zeros(count)
         # sums of iterates with weights t^power, and of what the draws of the same iterations estimate
         self.weight, self.squares = 0.0, 0.0
-        self.w_sum, self.drawn = np.zeros((count, d)), np.zeros((count, d))
-        self.p_sum, self.m_sum = np.zeros((count, n)), np.zeros((count, n))
+        self.w_sum, self.p_sum, self.m_sum = np.zeros((count, d)), np.zeros((count, n)), np.zeros((count, n))
+        self.drawn, self.drawn_rows = np.zeros((count, 2, d)), np.zeros((count, n))
+        self.other = self.y < 0.0 if all(each.is_balanced for each in classes) else np.zeros((count, n), dtype=bool)
         self.reference = np.zeros((count, 2))
         self.weigh_rows(problem)
 
@@ -152,34 +153,34 @@ class _Taken(State):
         self.p_sum += a * self.p
         self.m_sum += a * v
         shares = self.p[:, chosen] / self.p[:, chosen].sum(axis=0)
-        signed = np.ascontiguousarray((shares * self.y[:, chosen]).T) / m
-        mean = rows.rmatvec(signed[:, 0])[None] if count == 1 else rows.rmatvec(signed).T
-        self.drawn += a * mean
-        self.S += k * mean
+        signed = shares * self.y[:, chosen] / m
+        halves = np.stack([np.where(self.other[:, chosen], 0.0, signed), np.where(self.other[:, chosen], signed, 0.0)], axis=1)
+        means = rows.rmatvec(np.ascontiguousarray(halves.reshape(2 * count, -1).T)).T.reshape(count, 2, -1)
+        self.drawn += a * means
+        for c in range(count):
+            self.drawn_rows[c] += np.bincount(chosen, a * shares[c] / m, minlength=self.drawn_rows.shape[1])
+        self.S += k * means.sum(axis=1)
         self.update_rows(problem, v, k)
         step = self.step / (max(self.longest, 1e-300) * math.sqrt(self.t))
         self.f = step / np.maximum(1.0, step * np.linalg.norm(self.S, axis=1))
 
     def point(self, problem: Any) -> Point:
         """The averages; w is brought to length 1, and b is the best for the margins that the columns estimated."""
-        if self.weight == 0.0:
-            w, m = self.w_sum, self.m_sum
-        else:
-            norms = np.linalg.norm(self.w_sum, axis=1, keepdims=True)
-            scale = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0.0)
-            w, m = scale * self.w_sum, scale * self.m_sum
+        w = self.w_sum if self.w_sum.any() else self.S  # after the first iteration, whose w is 0, the rows drawn
+        norms = np.linalg.norm(w, axis=1, keepdims=True)
+        scale = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0.0)
+        w, m = scale * w, scale * self.m_sum
         b = np.array([each.best_b(each.y * m[c]) for c, each in enumerate(classes_of(problem))])
-        sizes = self.p_sum / self.weight if self.weight else self.p
+        sizes = self.p_sum / self.weight
         dual = -self.y * np.divide(sizes, self.s, out=np.zeros_like(sizes), where=self.s > 0.0)
         if hasattr(problem, "classes"):
             return Point(np.ascontiguousarray(w.T), b, np.ascontiguousarray(dual.T), aux=self.draws())
         return Point(w[0].copy(), float(b[0]), dual[0], aux=self.draws())
 
-    def draws(self) -> Draws | None:
+    def draws(self) -> Draws:
         """The rows drawn, for sampled certificates."""
-        if not self.weight:
-            return None
-        return Draws(self.drawn / self.weight, math.sqrt(self.squares) / self.weight, self.longest)
+        spread = math.sqrt(self.squares) / self.weight
+        return Draws(self.drawn / self.weight, self.drawn_rows / self.weight, spread, self.longest)
 
 
 class _Budget(_Taken):
@@ -214,7 +215,7 @@ class _Budget(_Taken):
 
     def point(self, problem: Any) -> Point:
         point = super().point(problem)
-        if not problem.fit_intercept or not self.weight:
+        if not problem.fit_intercept:
             return point._replace(b=0.0)
         return point._replace(b=self.b_sum / self.weight)
 
@@ -263,18 +264,25 @@ class Simba(Solver):
 
     def init(self, problem: Any, start: Point | None, rng: np.random.Generator) -> Any:
         faithful = getattr(problem, "form", "capped") == "budget"
-        defaults = (1, 1, 1.0, "uniform") if faithful else (None, None, 0.5, "linear")
-        given = (self.rows, self.cols, self.eta, self.average)
-        options = Simba(*(default if value is None else value for value, default in zip(given, defaults, strict=True)), self.step_size)
+        one, eta, average = (1, 1.0, "uniform") if faithful else (None, 0.5, "linear")
+        options = Simba(
+            rows=one if self.rows is None else self.rows,
+            cols=one if self.cols is None else self.cols,
+            eta=eta if self.eta is None else self.eta,
+            average=average if self.average is None else self.average,
+            step_size=self.step_size,
+        )
         if options.average not in ("linear", "uniform"):
             raise InputError(f"average must be 'linear' or 'uniform', not {options.average!r}")
-        if any(size is not None and size < 1 for size in (options.rows, options.cols)) or not options.eta > 0.0:
-            raise InputError("rows and cols must be 1 or more and eta positive")
-        if faithful:
-            return _Budget(problem, options, rng)
+        sizes = [size for size in (options.rows, options.cols) if size is not None]
+        if any(size < 1 for size in sizes) or not (options.eta or 0.0) > 0.0 or not self.step_size > 0.0:
+            raise InputError("rows and cols must be 1 or more, eta and step_size positive")
         matrix = problem.matrix
         lazy = matrix.is_sparse and matrix.compiled and options.rows is options.cols is None and not hasattr(problem, "classes")
-        return (SparseState if lazy else _Taken)(problem, options, rng)
+        kind: Any = _Budget if faithful else SparseState if lazy else _Taken
+        state = kind(problem, options, rng)
+        state.advance(problem, 1, math.inf)  # w = 0 is no model, and where classes overlap too much it would stay the best point
+        return state
 
     def step(self, problem: Any, state: Any) -> None:
         last = math.ceil(max(state.iterations, 1) * GROWTH)

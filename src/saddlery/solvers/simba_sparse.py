@@ -5,8 +5,8 @@ The steps are those of ``simba.py`` in the capped form, with L -= rate * clip(v)
 - w is f S with a number f; the columns' law w_j^2 needs only the tree of S_j^2, whose root is ||S||^2;
 - the average of w is (F S - S') / A with A = sum a_t, F = sum a_t f_t and S' += F z_i when row i is added;
 - p is in a capped tree (``sampling/capped_tree.py``), one for each class if the intercept is free;
-- the average of p is kept for each row up to the last time it changed: while it stays, it grows by cap s_i a_t if capped, else by cap s_i r_i
-  a_t / theta_t, so two running sums are enough (S1 and S2 below).
+- the average of p is kept for each row up to the last time it changed: while it stays, it grows by cap s_i a_t if capped, else by
+  cap s_i r_i a_t / theta_t, so two running sums are enough (S1 and S2 below).
 
 Ratios are exp(L_i - shift); when theta leaves [1/bound, bound] all averages are brought up to date and the shift moves.
 """
@@ -30,7 +30,7 @@ from saddlery.solvers.reads import Reads
 __all__ = ["SparseState", "sparse_iterations"]
 
 BOUND = 1e100  # theta stays within 1 / BOUND and BOUND
-FARTHEST = 600.0  # logarithm of the largest ratio: what is farther from theta can come back, but not count
+FARTHEST = 600.0  # logarithm of the largest ratio: what is farther from theta does not count, but can come back
 CHUNK = 4096  # iterations for which numbers are drawn at once
 # places in the array of numbers
 T, F, S1, S2, SHIFT, LONGEST, WEIGHT, SQUARES, ACCESSES, STORED, ROWS, COLS = 0, 1, 2, 3, 5, 7, 8, 9, 10, 11, 12, 13
@@ -64,13 +64,15 @@ def reshift(caps, c, room, tree, members, numbers, L, ratio, capped, mark, p_sum
     for leaf in range(members.shape[0]):
         i = members[leaf]
         flush_row(caps, i, c, numbers, ratio, capped, mark, p_sum)
-        ratio[i] = np.exp(min(max(L[i] - numbers[SHIFT + c], -600.0), 600.0))
+        ratio[i] = np.exp(min(max(L[i] - numbers[SHIFT + c], -FARTHEST), FARTHEST))
         write(tree, leaf, ratio[i], caps.s[i], capped[i])
     rebuild_capped(tree)
 
 
 @kernel
-def read_column(caps, cols, j, a, factor, rate, y, side, leaf, trees, numbers, L, ratio, capped, mark, p_sum, m_sum, row_flags, new):
+def read_column(
+    caps, cols, j, a, factor, rate, y, side, leaf, trees, numbers, L, ratio, capped, mark, p_sum, m_sum, row_flags, new
+):
     """v_i = z_ij ||w||^2 / w_j for the rows of column j: L_i -= rate clip(v_i), and the leaves of these rows."""
     count, size = cols.last(j) - cols.first(j), trees.shape[2] // 2
     whole = count * np.log2(size + 1.0) > 2.0 * size  # many leaves: all nodes are computed anew
@@ -85,7 +87,7 @@ def read_column(caps, cols, j, a, factor, rate, y, side, leaf, trees, numbers, L
         c = side[i]
         flush_row(caps, i, c, numbers, ratio, capped, mark, p_sum)
         L[i] -= min(max(rate * v, -1.0), 1.0)
-        ratio[i] = np.exp(min(max(L[i] - numbers[SHIFT + c], -600.0), 600.0))
+        ratio[i] = np.exp(min(max(L[i] - numbers[SHIFT + c], -FARTHEST), FARTHEST))
         if whole:
             write(trees[c], leaf[i], ratio[i], caps.s[i], capped[i])
         else:
@@ -108,7 +110,7 @@ def row_norm(rows, i):
 
 
 @kernel
-def read_row(rows, i, sign, a, S, S_late, drawn, tree, numbers, col_flags, new):
+def read_row(rows, i, c, sign, a, S, S_late, drawn, tree, numbers, col_flags, new):
     """S += z_i, S' += F z_i, and the tree of S_j^2."""
     count, size = rows.last(i) - rows.first(i), tree.shape[0] // 2
     whole = count * np.log2(size + 1.0) > 2.0 * size
@@ -119,7 +121,7 @@ def read_row(rows, i, sign, a, S, S_late, drawn, tree, numbers, col_flags, new):
         z = sign * rows.entry(q)
         S[j] += z
         S_late[j] += numbers[F] * z
-        drawn[j] += a * z
+        drawn[c, j] += a * z
         if whole:
             tree[size + np.int64(j)] = S[j] * S[j]
         else:
@@ -175,7 +177,7 @@ def sparse_iterations(
                 caps, cols, j, a, factor, rate, y, side, leaf, trees, numbers, L, ratio, capped, mark, p_sum, m_sum, row_flags, new
             )  # fmt: skip
             col_flags[j] = True
-        read_row(rows, i, y[i], a, S, S_late, drawn, S_tree, numbers, col_flags, not row_flags[i])
+        read_row(rows, i, c, y[i], a, S, S_late, drawn, S_tree, numbers, col_flags, not row_flags[i])
         row_flags[i] = True
         drawn_rows[i] += a
         for b in range(sides):
@@ -203,7 +205,7 @@ class SparseState(State):
         self.S_tree, self.numbers = new_tree(d), np.zeros(14)
         self.L, self.ratio, self.capped, self.mark = np.zeros(n), np.ones(n), np.zeros(n, dtype=bool), np.zeros(n)
         self.p_sum, self.m_sum, self.S, self.S_late = np.zeros(n), np.zeros(n), np.zeros(d), np.zeros(d)
-        self.drawn, self.drawn_rows = np.zeros(d), np.zeros(n)
+        self.drawn, self.drawn_rows = np.zeros((2, d)), np.zeros(n)
         for c, (rows, mass) in enumerate(problem.sides):
             self.side[rows], self.leaf[rows] = c, np.arange(len(rows))
             # without room for a free row all are capped, for ever
@@ -268,13 +270,13 @@ class SparseState(State):
 
     def point(self, problem: Any) -> Point:
         """The averages; w is brought to length 1, and b is the best for the margins that the columns estimated."""
-        if not self.numbers[WEIGHT]:
-            return Point(np.zeros(problem.d), 0.0, self._dual(problem, self.weights(problem)))
         w, p = self.averages(problem)
+        w = w if w.any() else self.S  # after the first iteration, whose w is 0, the row drawn
         norm = float(np.linalg.norm(w)) or 1.0
         margins = self.m_sum / (self.numbers[WEIGHT] * norm)
         weight = float(self.numbers[WEIGHT])
-        aux = Draws(self.drawn[None] / weight, math.sqrt(self.numbers[SQUARES]) / weight, float(self.numbers[LONGEST]))
+        spread = math.sqrt(self.numbers[SQUARES]) / weight
+        aux = Draws(self.drawn[None] / weight, self.drawn_rows[None] / weight, spread, float(self.numbers[LONGEST]))
         return Point(w / norm, problem.best_b(problem.y * margins), self._dual(problem, p), aux=aux)
 
     def _dual(self, problem: Any, p: np.ndarray) -> np.ndarray:

@@ -5,8 +5,8 @@ All forms trace the same path. Where w, b, a solve the hinge with l2 of strength
 - the capped form with slack sum_i s_i abs(a_i), which rises with alpha and is piecewise linear in it,
 - the budget form with slack (mean hinge) / ||w||, which rises with alpha too.
 
-So a root search for alpha remains. Duals are linear between two ends on the same piece, hence the mix of the two nearest ends is the
-solution as soon as nothing changes sides between them. The translations are those of ``problems/svm_translations.py``.
+So a root search for alpha remains. Duals are linear between two ends on the same piece, hence the mix of the two nearest ends is
+the solution as soon as nothing changes sides between them. The translations are those of ``problems/svm_translations.py``.
 """
 
 from __future__ import annotations
@@ -26,14 +26,15 @@ from saddlery.solvers.simba import classes_of
 
 __all__ = ["SlackExact", "hinge_problem"]
 
-WIDEN = 8.0  # factor of alpha while there is no bracket
+WIDEN, PATIENCE = 8.0, 3  # factor of alpha while there is no bracket; its square after so many steps
+MOST_EPOCHS = 1000  # of an ordinary SVM: what cannot be solved better is good enough for the ends
 FIRST, FINEST = 1e-4, 1e-14  # tolerances of the ordinary SVMs: the first, and the smallest
 WEAKEST = 1e-12  # alpha in units of a squared row: what is asked for cannot be reached then
 EXACT = 1e-13  # of the slack
 
 
 class _End(NamedTuple):
-    """An ordinary SVM that was solved: its strength, slack, dual point, X'(s a), and w with X w, scaled to what the slack can pay."""
+    """An ordinary SVM that was solved: strength, slack, dual point, X'(s a), and w with X w, scaled to what the slack can pay."""
 
     alpha: float
     slack: float
@@ -52,7 +53,7 @@ class _Search:
         self.high: _End | None = None
         self.last: Any = None
         self.done, self.kept, self.side = False, 1.0, 0
-        self.tol = FIRST
+        self.tol, self.steps = FIRST, 0
         self.square = 0.0
         self.point = Point(np.zeros(problem.d), 0.0, None)
 
@@ -86,7 +87,10 @@ class UncappedNeeds(Needs):
     def missing(self, problem: Any) -> list[str]:
         if problem.kind not in self.kinds:
             return [f"a {' or '.join(self.kinds)} problem (this is a {problem.kind} problem)"]
-        return [] if math.isinf(getattr(problem, "cap", math.inf)) else ["slacks without a cap"]
+        phrases = [] if math.isinf(getattr(problem, "cap", math.inf)) else ["slacks without a cap"]
+        if any(np.ptp(each.y[each.s > 0.0]) == 0.0 for each in classes_of(problem)):
+            phrases.append("rows of both classes")
+        return phrases
 
 
 @dataclass(frozen=True)
@@ -126,8 +130,9 @@ class SlackExact(Solver):
         alpha = self._next(problem, search)
         inner = hinge_problem(problem, alpha)
         start = None if search.last is None else (search.last.w, search.last.b, search.last.dual)
-        solution = search.last = solve(inner, tol=search.tol, max_epochs=5000, start=start, random_state=state.rng)
+        solution = search.last = solve(inner, tol=search.tol, max_epochs=MOST_EPOCHS, start=start, random_state=state.rng)
         state.solves += 1
+        search.steps += 1
         Xta = problem.matrix.rmatvec(problem.s * solution.dual)
         Xw = problem.margins(solution.w)
         state.accesses += (solution.passes + 3.0) * problem.size
@@ -175,7 +180,8 @@ class SlackExact(Solver):
             assert high is not None
             if abs(high.slack - target) <= EXACT * target:  # it hits already, solved loosely
                 return high.alpha
-            return max(high.alpha / WIDEN, WEAKEST * search.square)
+            factor = WIDEN if search.steps <= PATIENCE else WIDEN**2
+            return max(high.alpha / factor, WEAKEST * search.square)
         if high is None:
             return low.alpha if abs(low.slack - target) <= EXACT * target else low.alpha * WIDEN
         if not (math.isfinite(high.slack) and high.alpha < 16.0 * low.alpha):
