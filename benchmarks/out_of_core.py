@@ -2,6 +2,7 @@
 
     python benchmarks/out_of_core.py exact --work DIR        # a dense store of 4 GB (8 GB on disk), a limit of 2 GiB
     python benchmarks/out_of_core.py exact --work DIR --rows 10000 --columns 2000 --limit 1GiB     # a small one
+    python benchmarks/out_of_core.py sublinear --work DIR    # a dense store of 16 GB (32 GB on disk), the same limit
 
 Generation, conversion and each fit run in processes of their own, under the same limit; the store is removed at the end (``--keep``
 leaves it there). Each part is a subcommand; what it prints it also writes to ``results/out_of_core.md``.
@@ -94,7 +95,67 @@ def fit(path: str, max_memory: int, model: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-STEPS = {"write": write, "fit": fit}
+def topics_of(n: int) -> Any:
+    """Latent topics, n rows and columns: 2 common ones and 24 that share 0.4 % of the rows."""
+    from saddlery.experiments.topics import Topics, rare_shares
+
+    return Topics(n, n, rare_shares(2, 24, 0.004), seed=0)
+
+
+def write_topics(path: str, n: int, max_memory: int) -> dict[str, Any]:
+    """Generate topics row by row and convert, in a few wide panels of columns."""
+    import saddlery as sd
+    from saddlery.data import store_writer
+
+    store_writer.LARGEST_CHUNK = max_memory // 3
+    X = topics_of(n)
+    chunks = ((X.rows(np.arange(k, min(k + 500, n))), X.y[k : k + 500]) for k in range(0, n, 500))
+    sd.convert(chunks, path, max_memory=max_memory)
+    return {"bytes": sum(file.stat().st_size for file in Path(path).iterdir())}
+
+
+def sample(path: str, max_memory: int, n: int, budget: str, seed: int, slack: float) -> dict[str, Any]:
+    """SublinearSVC on the store, with a budget."""
+    import saddlery as sd
+
+    store = sd.open_store(path, max_memory=max_memory, load=False)
+    model = sd.SublinearSVC(slack=slack, budget=budget, fit_intercept=False, certificate=None, random_state=seed).fit(store)
+    fresh = topics_of(n).test(2_000)
+    told = model.feature_accesses_
+    return {
+        "error": topics_of(n).error(model.coef_[0]),
+        "test_error": float(np.mean(model.predict(fresh) != fresh.y)),
+        "steps": model.n_iter_,
+        "share": told["distinct"] / store.nnz,
+        "total_share": told["total"] / store.nnz,
+        "bytes_read": store.bytes_read,
+    }
+
+
+def subsample(path: str, max_memory: int, n: int, rows: int, seed: int) -> dict[str, Any]:
+    """A full fit of so many rows of the store, taken at random, that fit into memory."""
+    import saddlery as sd
+
+    store = sd.open_store(path, max_memory=max_memory, load=False)
+    index = np.sort(np.random.default_rng(seed).permutation(n)[:rows])
+    problem = sd.LinearProblem(store.take_rows(index), store.y[index].astype(float), "hinge", sd.penalties.L2(1e-4))
+    solution = sd.solve(problem, "sdca", tol=1e-3, max_epochs=200)
+    X = topics_of(n)
+    fresh = X.test(2_000)
+    wrong = np.where(sd.FetchedMatrix(fresh).matvec(solution.w) > 0.0, 1.0, -1.0) != fresh.y
+    share = rows / n
+    return {
+        "error": X.error(solution.w),
+        "test_error": float(np.mean(wrong)),
+        "steps": rows,
+        "share": share,
+        "total_share": share,
+        "bytes_read": store.bytes_read,
+        "gap": solution.certificate.relative_gap,
+    }
+
+
+STEPS = {"write": write, "fit": fit, "write_topics": write_topics, "sample": sample, "subsample": subsample}
 
 # --------------------------------------------------------------------------- exact
 
@@ -158,6 +219,62 @@ def exact(args: argparse.Namespace) -> None:
     keep_section(lines)
 
 
+# --------------------------------------------------------------------------- sublinear
+
+
+def sublinear(args: argparse.Namespace) -> None:
+    """SublinearSVC on a dense store far larger than the limit, next to full fits of subsamples that fit."""
+    from saddlery.matrix.store import as_bytes
+
+    limit, memory, n = as_bytes(args.limit), as_bytes(args.max_memory), args.rows
+    work, size = Path(args.work) / "out_of_core_sublinear", 4 * args.rows**2
+    if not work.exists() and shutil.disk_usage(args.work).free < 2.2 * size:
+        sys.exit(f"{args.work} has too little room: {2.2 * size:,.0f} bytes are needed")
+    lines = [
+        "## Part of the data",
+        "",
+        f"`python benchmarks/out_of_core.py sublinear --work DIR --rows {n} --limit {args.limit} --max-memory {args.max_memory}`",
+        "",
+        f"Dense float32, {n:,} x {n:,}: X has {size / 1e9:.2f} GB. Latent topics: 2 common ones, and 24 that share 0.4 % of the "
+        f"rows. Every process is limited to an address space of {args.limit}, `max_memory` is {args.max_memory}.",
+        "",
+    ]
+    shared = {"path": str(work), "max_memory": memory, "n": n}
+    try:
+        if not work.exists():
+            made = under_limit("write_topics", {**shared, "max_memory": as_bytes(args.write_memory)}, resource.RLIM_INFINITY)
+            lines += [
+                f"Generated and written by rows and by columns ({made['bytes'] / 1e9:.2f} GB) in {made['seconds']:.0f} s "
+                f"(CPU {made['cpu_seconds']:.0f} s), at most {made['rss'] / 1e6:.0f} MB resident (this step has no limit).",
+                "",
+            ]
+            print(lines[-2], flush=True)
+        heads = ["method", "expected error", "error on 2,000 new rows", "steps or rows", "entries read", "distinct", "bytes read"]
+        lines += [f"| {' | '.join([*heads, 's', 'CPU s', 'resident', 'address space'])} |", "|" + "---|" * 11]
+        runs = [("sample", f"SublinearSVC, budget {share:g} %, seed {seed}", {"budget": f"{share}%", "seed": seed, "slack": 0.001})
+                for share in args.budgets for seed in range(args.seeds)]  # fmt: skip
+        runs += [("subsample", f"full fit of {rows:,} rows, seed {seed}", {"rows": rows, "seed": seed})
+                 for rows in args.subsamples for seed in range(args.seeds)]  # fmt: skip
+        for command, name, options in runs:
+            got = under_limit(command, {**shared, **options}, limit)
+            cells = [
+                name,
+                f"{got['error']:.1e}",
+                f"{got['test_error']:.4f}",
+                f"{got['steps']:,}",
+                f"{100 * got['total_share']:.2f} %",
+            ]
+            cells += [f"{100 * got['share']:.2f} %", f"{got['bytes_read'] / 1e9:.2f} GB", f"{got['seconds']:.1f}"]
+            cells += [f"{got['cpu_seconds']:.1f}", f"{got['rss'] / 1e6:.0f} MB", f"{got['space'] / 1e6:.0f} MB"]
+            lines.append(f"| {' | '.join(cells)} |")
+            print(lines[-1], flush=True)
+    finally:
+        if not args.keep:
+            shutil.rmtree(work, ignore_errors=True)
+            shutil.rmtree(f"{work}.partial", ignore_errors=True)
+    keep_section(lines)
+
+
 def keep_section(lines: list[str]) -> None:
     """Print a part, and write it in place of the one of the same heading."""
     print("\n".join(lines))
@@ -178,6 +295,17 @@ def main() -> None:
     part.add_argument("--only", help="fit only models whose name holds this")
     part.add_argument("--keep", action="store_true", help="leave the store there, and use one that is there")
     part.set_defaults(run=exact)
+    part = parts.add_parser("sublinear", help="SublinearSVC from part of the data")
+    part.add_argument("--work", required=True, help="a directory with room for the store")
+    part.add_argument("--rows", type=int, default=63_000, help="and columns")
+    part.add_argument("--limit", default="2GiB", help="address space of every process")
+    part.add_argument("--max-memory", default="700MB", help="of it for data")
+    part.add_argument("--write-memory", default="6GB", help="for the making of the store, which is not limited")
+    part.add_argument("--budgets", type=float, nargs="+", default=[1.0, 2.0, 4.0], help="percent of the entries")
+    part.add_argument("--subsamples", type=int, nargs="+", default=[600, 2400], help="rows of full fits that fit into memory")
+    part.add_argument("--seeds", type=int, default=3)
+    part.add_argument("--keep", action="store_true", help="leave the store there, and use one that is there")
+    part.set_defaults(run=sublinear)
     child = parts.add_parser("step")
     child.add_argument("command", choices=STEPS)
     child.add_argument("options")

@@ -35,6 +35,9 @@ _PLACES = {
     "path": "saddlery.paths",
     "PathResult": "saddlery.paths",
     "MatrixCompletion": "saddlery.estimators.completion",
+    "SublinearSVC": "saddlery.estimators.sublinear_svc",
+    "FeaturesOnDemand": "saddlery.matrix.fetched",
+    "FetchedMatrix": "saddlery.matrix.fetched",
     "RandomBinning": "saddlery.estimators.random_binning",
     "CURDecomposition": "saddlery.estimators.cur",
     "audit": "saddlery.estimators.audit",
@@ -58,6 +61,8 @@ __all__ = [
     "CompletionProblem",
     "ConvergenceDisplay",
     "DaskLinearProblem",
+    "FeaturesOnDemand",
+    "FetchedMatrix",
     "Game",
     "InputError",
     "LPBoostClassifier",
@@ -76,6 +81,7 @@ __all__ = [
     "SlackSVMProblem",
     "Solution",
     "Status",
+    "SublinearSVC",
     "UnsupportedError",
     "__version__",
     "audit",
@@ -121,6 +127,8 @@ if TYPE_CHECKING:  # what type checkers and editors see
     from saddlery.estimators.lpboost import LPBoostClassifier
     from saddlery.estimators.random_binning import RandomBinning
     from saddlery.estimators.regressor import LinearRegressor
+    from saddlery.estimators.sublinear_svc import SublinearSVC
+    from saddlery.matrix.fetched import FeaturesOnDemand, FetchedMatrix
     from saddlery.matrix.store import open_store
     from saddlery.model_file import load, save
     from saddlery.paths import PathResult, path

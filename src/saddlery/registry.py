@@ -178,5 +178,6 @@ EXPERIMENTS = Registry(
         "sublinear-table1": "saddlery.experiments.sublinear_table1:SublinearTable1",
         "sublinear-figure1": "saddlery.experiments.sublinear_figure1:SublinearFigure1",
         "lpboost-figure1": "saddlery.experiments.lpboost_figure1:LPBoostFigure1",
+        "simba-figure1": "saddlery.experiments.simba_figure1:SimbaFigure1",
     },
 )

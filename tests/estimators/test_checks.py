@@ -12,6 +12,7 @@ ESTIMATORS = [
     sd.LinearRegressor(),
     sd.LinearClassifierCV(n_alphas=5, cv=3),
     sd.LinearRegressorCV(n_alphas=5, cv=3),
+    sd.SublinearSVC(),
     sd.RandomBinning(),
     sd.LPBoostClassifier(),
     sd.LPBoostClassifier("features"),

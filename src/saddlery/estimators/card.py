@@ -34,8 +34,9 @@ def certificate_card(estimator: Any) -> str:
         return ""
     done = estimator.status_ is Status.CONVERGED
     several = len(getattr(estimator, "certificates_", [])) > 1
+    asked = "" if estimator.tol is None else f"<b>{'certified' if done else 'not certified'} to tol={estimator.tol:g}</b>: "
     lines = [
-        f"<b>{'certified' if done else 'not certified'} to tol={estimator.tol:g}</b>: {html.escape(str(estimator.status_))}",
+        f"{asked}{html.escape(str(estimator.status_))}",
         f"objective {certificate.primal:.8g}, optimum at least {certificate.dual:.8g}",
         f"gap {certificate.gap:.2e}, relative gap {certificate.relative_gap:.2e}" + (" (worst class)" if several else ""),
         f"{count_nonzero(estimator.coef_)} of {math.prod(estimator.coef_.shape)} coefficients are not zero",

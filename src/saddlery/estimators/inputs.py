@@ -12,6 +12,7 @@ from sklearn.utils.validation import column_or_1d, validate_data
 
 from saddlery.errors import InputError
 from saddlery.matrix import Matrix, as_matrix
+from saddlery.matrix.fetched import gives_features
 from saddlery.matrix.partial import PartialMatrix
 
 __all__ = ["Rows", "as_numbers", "check_labels", "check_matrix", "check_rows", "check_targets", "class_weights"]
@@ -23,8 +24,8 @@ def check_matrix(estimator: Any, X: Any, reset: bool, accept_sparse: Any = ("csr
     scikit-learn's own test for NaN names no row and no column, so it is left to `as_matrix`, which does. A matrix of this library
     (a store, features on demand) was checked when it was made.
     """
-    if isinstance(X, Matrix):
-        return _checked_matrix(estimator, X, reset)
+    if isinstance(X, Matrix) or gives_features(X):
+        return _checked_matrix(estimator, as_matrix(X), reset)
     values = validate_data(
         estimator, X, reset=reset, accept_sparse=accept_sparse, dtype=(np.float64, np.float32), ensure_all_finite=False
     )

@@ -37,10 +37,10 @@ SETS: dict[str, dict[str, Any]] = {
         "features": {"kind": "binning", "rows": 58_000, "count": 1000, "width": 40.0, "largest": 255.0, "seed": 0},
         "without": ["SPDC"],  # it changes all d weights for each row, and d is 1.5 million here
     },
-    "news20": {"data": "news20", "labels": [1, 8, 15], "features": {"kind": "unit", "rows": None, "seed": 0}},
+    "news20": {"data": "news20-classes", "labels": [1, 8, 15], "features": {"kind": "unit", "rows": None, "seed": 0}},
 }
 FULL: dict[str, Any] = {
-    "data": ["mnist", "news20"],
+    "data": ["mnist", "news20-classes"],
     "sets": SETS,
     "strengths": [[0.1, 0.01], [0.1, 0.1], [0.1, 1.0], [0.01, 0.01], [0.01, 0.1], [0.01, 1.0]],  # the first is Figure 1's
     "methods": METHODS,

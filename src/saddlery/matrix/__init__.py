@@ -225,8 +225,10 @@ def as_matrix(X: Any) -> Matrix:
 
     Parameters
     ----------
-    X : array-like, sparse matrix or Matrix
-        The data, n rows and d columns. Nothing is copied that is in shape already. A store is a Matrix.
+    X : array-like, sparse matrix, Matrix or features on demand
+        The data, n rows and d columns. Nothing is copied that is in shape already. A store (:func:`saddlery.open_store`) is a
+        Matrix. An object with `shape`, `row(i)` and `column(j)` is asked for its rows and columns as they are needed
+        (:class:`~saddlery.matrix.fetched.FeaturesOnDemand`).
 
     Returns
     -------
@@ -239,6 +241,10 @@ def as_matrix(X: Any) -> Matrix:
     """
     if isinstance(X, Matrix):
         return X
+    if callable(getattr(X, "row", None)) and callable(getattr(X, "column", None)):
+        from saddlery.matrix.fetched import FetchedMatrix  # it stands on this file
+
+        return FetchedMatrix(X)
     values = _as_sparse(X) if sp.issparse(X) else _as_dense(X)
     if values.shape[0] == 0 or values.shape[1] == 0:
         raise InputError(f"X has shape {values.shape}: give at least one row and one column")

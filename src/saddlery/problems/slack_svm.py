@@ -229,8 +229,8 @@ class SlackSVMProblem:
 
         No relative tolerance can be met then: in the capped form the hulls of the classes touch, and w = 0 is best.
         """
-        if (self.form == "budget" and self.slack > 0.0) or certificate.primal < 0.0:
-            return False
+        if certificate.basis != "exact" or (self.form == "budget" and self.slack > 0.0) or certificate.primal < 0.0:
+            return False  # what follows may read all data
         return -certificate.dual <= tol * math.sqrt(float(self.s @ self.matrix.row_square_norms))
 
     def sample(self, random_state: Any = 0, rows: int = 1000, confidence: float = 0.95) -> RowSample:

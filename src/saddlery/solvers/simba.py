@@ -100,7 +100,7 @@ class _Taken(State):
     @property
     def step_eta(self) -> float:
         """eta_t of the next iteration."""
-        return min(0.5, self.eta * math.sqrt(max(math.log(self.p.shape[1]), 1.0) / max(self.t, 1.0)))
+        return min(max(0.5, self.eta), self.eta * math.sqrt(max(math.log(self.p.shape[1]), 1.0) / max(self.t, 1.0)))
 
     def weigh_rows(self, problem: Any) -> None:
         """p from V, on the capped simplex of each class, or on two if the intercept is free."""
@@ -247,6 +247,8 @@ class Simba(Solver):
         Weights of the average: t or 1; by default "linear", and "uniform" in the budget form.
     step_size : float
         Step of the dual averaging; it drops out as soon as w has length 1, after a few iterations.
+    most : int, optional
+        Iterations after which nothing more is read.
     """
 
     name = "simba"
@@ -258,6 +260,7 @@ class Simba(Solver):
     eta: float | None = None
     average: str | None = None
     step_size: float = 5.0
+    most: int | None = None
 
     def init(self, problem: Any, start: Point | None, rng: np.random.Generator) -> Any:
         faithful = getattr(problem, "form", "capped") == "budget"
@@ -282,8 +285,10 @@ class Simba(Solver):
         return state
 
     def step(self, problem: Any, state: Any) -> None:
-        last, limit = math.ceil(max(state.iterations, 1) * GROWTH), min(state.most_accesses, state.accesses + EPOCH)
-        state.advance(problem, last - state.iterations, limit)
+        last = math.ceil(max(state.iterations, 1) * GROWTH)
+        if self.most is not None:
+            last = min(last, self.most)
+        state.advance(problem, last - state.iterations, min(state.most_accesses, state.accesses + EPOCH))
 
     def point(self, problem: Any, state: Any) -> Point:
         return state.point(problem)
