@@ -92,13 +92,13 @@ def test_accepted_steps_fulfil_the_inequality(monkeypatch):
     problem, seen = boosting(), []
     accepts = Extragradient._accepts
 
-    def watched(self, problem, step, now, ahead, then):
-        answer = accepts(self, problem, step, now, ahead, then)
+    def watched(self, problem, state, now, ahead, then):
+        answer = accepts(self, problem, state, now, ahead, then)
         one, two = problem.players
         turn = (ahead.gx - now.gx) @ (ahead.x - then.x) - (ahead.gy - now.gy) @ (ahead.y - then.y)
         room = one.divergence(ahead.u, now.u) + two.divergence(ahead.v, now.v)
         room += one.divergence(then.u, ahead.u) + two.divergence(then.v, ahead.v)
-        seen.append((answer, step * turn <= room))
+        seen.append((answer, state.step * turn <= room))
         return answer
 
     monkeypatch.setattr(Extragradient, "_accepts", watched)
@@ -117,6 +117,17 @@ def test_new_beginnings_pay_on_matrix_games():
     assert with_them.status is sd.Status.CONVERGED
     assert with_them.trace[-1].counts["restarts"] > 0
     assert without.status is sd.Status.MAX_EPOCHS
+
+
+def test_players_of_different_geometries():
+    """One entropy only: the steps of both are balanced, and the optimum is that of a run in one geometry."""
+    mixed = boosting(row_entropy=0.0, weight_entropy=0.05)
+    assert {player.geometry for player in mixed.players} == {"entropy", "euclidean"}
+    solution = sd.solve(mixed, "extragradient", tol=1e-6, max_epochs=3000)
+    other = sd.solve(boosting(row_entropy=0.0, weight_entropy=0.05, geometry="euclidean"), tol=1e-6, max_epochs=3000)
+    assert solution.status is sd.Status.CONVERGED
+    assert solution.state.balance != 1.0
+    assert solution.certificate.primal == pytest.approx(other.certificate.primal, rel=1e-5)
 
 
 def test_weights_of_a_wide_range():

@@ -44,7 +44,7 @@ class LPBoostClassifier(ClassifierMixin, BaseEstimator):
         Largest weight of a row, as a share of all; ``nu * n_rows`` must be 1 or more. The smaller, the more rows share the
         attention, and the less single mislabelled rows matter.
     row_entropy, weight_entropy : float, default=0.01
-        Strengths of both entropies, positive.
+        Strengths of both entropies. 0 is allowed for both and makes it LPBoost without them, which is solved much more slowly.
     max_thresholds : int, optional, default=16
         Stumps for each feature at most; None for one between any two values.
     solver : str or Solver, default="auto"

@@ -6,12 +6,12 @@ From the pair z = (x, y) an iteration looks ahead, and steps again from where it
 
 with the regularisers of the players inside of the prox. The step is accepted when
 
-    step <G(z1) - G(z), z1 - z2> <= D(z1, z) + D(z2, z1)
+    step <G(z1) - G(z), z1 - z2> <= D(z1, z) + D(z2, z1)        D = balance D_x + D_y / balance
 
 and then grows by 1.1, else it is halved: no constant of the game is needed. With regularisers the last iterate converges linearly;
 without them the mean of the z1, weighted by their steps, has a gap of order 1 / t. Both are judged, and the better is offered to
 the certificate. Now and then the mean begins anew, and so do the iterates where it is ahead of them, which makes the rate linear on
-matrix games (Applegate et al. 2021).
+matrix games (Applegate et al. 2021). The balance is 1, but for players of different geometries, where it is adapted then.
 
 ======  ===========================  =====================================================
 here    meaning                      letters of Shi, Zhang & Yu (2017)
@@ -43,6 +43,7 @@ LEAST_STEP = 1e-18  # in units of the first: below it, no step is accepted in fl
 RESTART = 0.2  # a new beginning when the gap has fallen by this factor since the last,
 LONG = 0.36  # or when so large a share of all iterations lies behind it
 AHEAD = 0.7  # the mean is where to begin if its gap is so much smaller
+TINY, WIDEST = 1e-24, 1e4
 STILL = 20  # iterations without a move beyond rounding, after which there will be none
 
 
@@ -102,7 +103,8 @@ def _is_near(x: np.ndarray, other: np.ndarray) -> bool:
 class _State(State):
     def __init__(self, now: Place, step: float):
         self.now, self.step, self.first_step = now, step, step
-        self.shown = now  # its arrays were handed out
+        self.shown = self.anchor = now  # of the one the arrays were handed out, at the other the mean began
+        self.balance = 1.0
         self.mean: Any = None
         self.spares: list[Any] = []
         self.room = np.empty_like(now.gy)
@@ -181,7 +183,7 @@ class Extragradient(Solver):
         while True:
             ahead = self._with_gradients(problem, state, self._move(problem, state, now, now))
             then = self._move(problem, state, now, ahead)
-            if self._accepts(problem, state.step, now, ahead, then):
+            if self._accepts(problem, state, now, ahead, then):
                 break
             state.spares += [(ahead.u, ahead.v), (then.u, then.v)]
             state.step *= SMALLER
@@ -193,7 +195,7 @@ class Extragradient(Solver):
         state.still = state.still + 1 if _is_near(then.x, now.x) and _is_near(then.y, now.y) else 0
         state.stalled = state.still >= STILL
         state.spares.append((ahead.u, ahead.v))
-        if now is not state.shown:
+        if now is not state.shown and now is not state.anchor:
             state.spares.append((now.u, now.v))
         state.now = self._with_gradients(problem, state, then)
         state.iterations += 1
@@ -203,8 +205,8 @@ class Extragradient(Solver):
         """prox of step G, from the place `now` with the gradients of the place `at`, which the new place still has."""
         one, two = problem.players
         spare_u, spare_v = state.spares.pop() if state.spares else (None, None)
-        u = proxed(one, spare_u, now.u, descent(one, at.gx, at.x), state.step)
-        v = proxed(two, spare_v, now.v, ascent(two, at.gy, at.y, state.room), state.step)
+        u = proxed(one, spare_u, now.u, descent(one, at.gx, at.x), state.step / state.balance)
+        v = proxed(two, spare_v, now.v, ascent(two, at.gy, at.y, state.room), state.step * state.balance)
         return Place(u, v, one.point(u), two.point(v), at.gx, at.gy)
 
     def _with_gradients(self, problem: Any, state: _State, place: Place) -> Place:
@@ -222,7 +224,7 @@ class Extragradient(Solver):
         for mean, item in zip(state.mean, ahead[2:], strict=True):
             average_in(NoPart(), mean.reshape(-1), item.reshape(-1), state.step / state.weight)
 
-    def _accepts(self, problem: Any, step: float, now: Place, ahead: Place, then: Place) -> bool:
+    def _accepts(self, problem: Any, state: _State, now: Place, ahead: Place, then: Place) -> bool:
         one, two = problem.players
         turn = 0.0
         for player, sign, g, g0, x, x0, x2 in (
@@ -234,9 +236,9 @@ class Extragradient(Solver):
             turn += 0.0 if isinstance(slope, float) else float(np.vdot(slope, x - x2))
         if not math.isfinite(turn):
             return False
-        near = one.divergence(ahead.u, now.u) + two.divergence(ahead.v, now.v)
-        far = one.divergence(then.u, ahead.u) + two.divergence(then.v, ahead.v)
-        return step * turn <= near + far
+        moved_x = one.divergence(ahead.u, now.u) + one.divergence(then.u, ahead.u)
+        moved_y = two.divergence(ahead.v, now.v) + two.divergence(then.v, ahead.v)
+        return state.step * turn <= state.balance * moved_x + moved_y / state.balance
 
     def _look(self, problem: Any, state: _State) -> None:
         """Judge the last iterate and the mean, offer what is best of both, and begin anew where that pays."""
@@ -255,5 +257,18 @@ class Extragradient(Solver):
             state.pairs += 1
             state.accesses += problem.pair_cost
             state.restarts += 1
-        state.mean, state.weight = tuple(item.copy() for item in state.now[2:]), 0.0
+        self._rebalance(problem, state)
+        state.mean, state.weight, state.anchor = tuple(item.copy() for item in state.now[2:]), 0.0, state.now
         state.began_gap, state.began = gap, state.iterations
+
+    def _rebalance(self, problem: Any, state: _State) -> None:
+        """Let the player that has further to go make longer steps, by the ratio of both distances since the last beginning.
+
+        Only where distances are of different kinds: else 1 did as well or better on all games that were tried.
+        """
+        one, two = problem.players
+        if one.geometry == two.geometry:
+            return
+        x, y = one.divergence(state.now.u, state.anchor.u), two.divergence(state.now.v, state.anchor.v)
+        if x > TINY and y > TINY:
+            state.balance = min(max(math.sqrt(state.balance * math.sqrt(y / x)), 1.0 / WIDEST), WIDEST)
