@@ -85,7 +85,7 @@ def convert(
 
     Examples
     --------
-    >>> import tempfile, saddlery as sd
+    >>> import numpy as np, tempfile, saddlery as sd
     >>> def rows():
     ...     for k in range(3):
     ...         yield np.full((2, 4), k, dtype=np.float32), np.array([k, -k])
