@@ -20,6 +20,7 @@ import scipy.sparse as sp
 from saddlery.data import DEFAULT_FORMAT, format_of, read_data
 from saddlery.errors import InputError
 from saddlery.matrix import as_matrix
+from saddlery.matrix.partial import PartialMatrix
 from saddlery.registry import READERS
 
 __all__ = ["Chunk", "Source", "source_of"]
@@ -79,6 +80,10 @@ def source_of(source: Any, target: Any, n_features: int | None, format: str | No
         return _file_source(Path(source), target, n_features, format, room)
     if format is not None or target is not None or n_features is not None:
         raise InputError("target, n_features and format are about files: leave them out for data in memory")
+    if isinstance(source, tuple) and len(source) == 2 and isinstance(source[0], PartialMatrix):
+        return _stream_source(_parts(*source))
+    if isinstance(source, PartialMatrix):
+        return _stream_source(_parts(source, getattr(source, "y", None)))
     if isinstance(source, tuple) and len(source) == 2:
         return array_source(*source)
     if isinstance(source, np.ndarray) or sp.issparse(source):
@@ -162,6 +167,14 @@ def _stream_source(stream: Iterator[Any]) -> Source:
             pair = None if following is None else _pair(following)
 
     return Source("data", sp.issparse(first[0]), chunks, None, "keep", d, None, first[0].dtype.name)
+
+
+def _parts(matrix: PartialMatrix, y: Any) -> Iterator[tuple[Any, Any]]:
+    """The rows of data that are read in parts, such as another store or some rows of it."""
+    if y is not None and len(y) != matrix.shape[0]:
+        raise InputError(f"y has {len(y)} values, but X has {matrix.shape[0]} rows: give one target for each row")
+    for part, block in matrix.row_parts():
+        yield block.values, None if y is None else np.asarray(y)[part]
 
 
 def _pair(chunk: Any) -> tuple[Any, np.ndarray | None]:

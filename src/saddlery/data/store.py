@@ -58,9 +58,9 @@ def convert(
 
     Parameters
     ----------
-    source : str, path, array, sparse matrix, (X, y), or iterator of (X, y)
-        A file that :func:`saddlery.read_data` reads, or data in memory, or chunks of rows of data that nobody has as a whole
-        (an iterator cannot go on where it was: it starts again).
+    source : str, path, array, sparse matrix, store, (X, y), or iterator of (X, y)
+        A file that :func:`saddlery.read_data` reads, or data in memory, or chunks of rows of data that nobody has as a whole, or
+        (some rows of) another store. An iterator or a store cannot go on where it was: it starts again.
     path : str or path
         The directory to be made.
     target, n_features, format
@@ -85,7 +85,7 @@ def convert(
 
     Examples
     --------
-    >>> import tempfile, saddlery as sd
+    >>> import numpy as np, tempfile, saddlery as sd
     >>> def rows():
     ...     for k in range(3):
     ...         yield np.full((2, 4), k, dtype=np.float32), np.array([k, -k])
@@ -142,11 +142,15 @@ def _begin(place: Path, work: Path, about: dict[str, Any], force: bool) -> dict[
         if old["stage"] == "done" and place.exists():  # killed after the move
             remove_work(work)
             return None
-    if (place.exists() or place.is_symlink()) and not force:
-        if _is_same(place, about):
+    if place.exists() or place.is_symlink():
+        same = _is_same(place, about)
+        if same and not force:
             remove_work(work)
             return None
-        raise InputError(f"{place} is there already, made from another source or with other options: force (--force) to replace it")
+        if not force:
+            raise InputError(
+                f"{place} is there already, made from another source or with other options: force (--force) to replace it"
+            )
     if old is not None and again and not force:
         raise InputError(
             f"{work} was begun from another source or with other options: give the same, or force (--force) to begin anew"
