@@ -282,7 +282,7 @@ class Simba(Solver):
         return state
 
     def step(self, problem: Any, state: Any) -> None:
-        last, limit = math.ceil(max(state.iterations, 1) * GROWTH), min(state.room, state.accesses + EPOCH)
+        last, limit = math.ceil(max(state.iterations, 1) * GROWTH), min(state.access_limit, state.accesses + EPOCH)
         state.advance(problem, last - state.iterations, limit)
 
     def point(self, problem: Any, state: Any) -> Point:
