@@ -17,6 +17,7 @@ _PLACES = {
     "CURProblem": "saddlery.problems.cur",
     "CompletionProblem": "saddlery.problems.completion",
     "LowRank": "saddlery.problems.completion",
+    "FScoreProblem": "saddlery.problems.fscore",
     "Game": "saddlery.problems.games",
     "Certificate": "saddlery.certificate",
     "certify": "saddlery.certificate",
@@ -49,6 +50,7 @@ __all__ = [
     "Certificate",
     "CompletionProblem",
     "ConvergenceDisplay",
+    "FScoreProblem",
     "Game",
     "InputError",
     "LinearClassifier",
@@ -108,6 +110,7 @@ if TYPE_CHECKING:  # what type checkers and editors see
     from saddlery.paths import PathResult, path
     from saddlery.problems.completion import CompletionProblem, LowRank
     from saddlery.problems.cur import CURProblem
+    from saddlery.problems.fscore import FScoreProblem
     from saddlery.problems.games import Game
     from saddlery.problems.linear import LinearProblem
     from saddlery.problems.multiclass import MulticlassProblem
