@@ -146,6 +146,7 @@ SOLVERS = Registry(
         "cur_splitting": "saddlery.solvers.cur_splitting:CURSplitting",
         "cur_corrective": "saddlery.solvers.cur_corrective:CURCorrective",
         "low_rank": "saddlery.solvers.low_rank:LowRankCorrective",
+        "double_oracle": "saddlery.solvers.double_oracle:DoubleOracle",
         "extragradient": "saddlery.solvers.extragradient:Extragradient",
     },
 )

@@ -79,7 +79,8 @@ def solve_matrix_game(
         rd = f + A.T @ q + E.T @ nu - s + (0.0 if H is None else H @ p)
         rt, ru, re = 1.0 - q.sum(), t - A @ p - u, e - E @ p
         mu = float(p @ s + q @ u) / (m + k)
-        if mu * (m + k) < tol and max(np.abs(rd).max(), abs(rt), np.abs(ru).max(), np.abs(re).max()) < tol:
+        residual = max(float(np.abs(rd).max()), abs(rt), float(np.abs(ru).max()), float(np.abs(re).max()))
+        if mu * (m + k) < tol and (residual < tol or mu * (m + k) < 0.01 * tol):  # residuals may have come down to rounding
             break
         system = _Newton(A, H, E, p, q, s, u)
         dp, dt, dnu, ds, du, dq = system.direction(rd, rt, ru, re, -p * s, -q * u)
