@@ -18,6 +18,7 @@ _PLACES = {
     "CompletionProblem": "saddlery.problems.completion",
     "LowRank": "saddlery.problems.completion",
     "FScoreProblem": "saddlery.problems.fscore",
+    "FScoreClassifier": "saddlery.estimators.fscore",
     "Game": "saddlery.problems.games",
     "Certificate": "saddlery.certificate",
     "certify": "saddlery.certificate",
@@ -50,6 +51,7 @@ __all__ = [
     "Certificate",
     "CompletionProblem",
     "ConvergenceDisplay",
+    "FScoreClassifier",
     "FScoreProblem",
     "Game",
     "InputError",
@@ -104,6 +106,7 @@ if TYPE_CHECKING:  # what type checkers and editors see
     from saddlery.estimators.completion import MatrixCompletion
     from saddlery.estimators.cur import CURDecomposition
     from saddlery.estimators.cv import LinearClassifierCV, LinearRegressorCV
+    from saddlery.estimators.fscore import FScoreClassifier
     from saddlery.estimators.random_binning import RandomBinning
     from saddlery.estimators.regressor import LinearRegressor
     from saddlery.model_file import load, save

@@ -12,6 +12,7 @@ ESTIMATORS = [
     sd.LinearRegressor(),
     sd.LinearClassifierCV(n_alphas=5, cv=3),
     sd.LinearRegressorCV(n_alphas=5, cv=3),
+    sd.FScoreClassifier(),
     sd.RandomBinning(),
     sd.RandomBinning(n_grids=10, n_columns=64, sparse_output=False),
 ]

@@ -221,7 +221,9 @@ class FScoreSet(Player):
     def is_inside(self, x: np.ndarray) -> bool:
         """Whether a table is in the set, up to rounding."""
         sums = x.sum(axis=1)
-        inside = bool(x.min() >= 0.0 and sums.sum() <= 1.0 + EXCESS and (self.sizes * x.max(axis=1) <= sums + EXCESS * sums.max()).all())
+        inside = bool(
+            x.min() >= 0.0 and sums.sum() <= 1.0 + EXCESS and (self.sizes * x.max(axis=1) <= sums + EXCESS * sums.max()).all()
+        )
         return inside and (self.size is None or abs(float(self.sizes @ sums) - self.size) <= EXCESS * self.n)
 
     def project(self, x: np.ndarray) -> np.ndarray:

@@ -80,8 +80,8 @@ class FScoreProblem(GameProblem):
     >>> X, y = np.array([[2.0], [1.0], [-1.0], [-2.0]]), np.array([1, 1, 0, 0])
     >>> problem = sd.FScoreProblem(X, y, alpha=0.1)
     >>> solution = sd.solve(problem, tol=1e-6)
-    >>> round(-solution.certificate.primal, 4)  # the F-score that no labelling in agreement with the data can undercut, less the penalty
-    0.7167
+    >>> round(-solution.certificate.primal, 4)  # what no labelling in agreement with the data can undercut, less the penalty
+    0.9111
     """
 
     kind = "fscore"

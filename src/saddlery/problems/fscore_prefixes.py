@@ -88,7 +88,9 @@ def spread_prefixes(c: np.ndarray, beta2: float, tol: float, coarse: float = COA
         if upper - best <= tol:
             break
         new = np.argsort(values)[:NEW_ROWS]
-        before = np.cumsum(counts[new], axis=1) - 0.5 * counts[new]  # a prefix that ends inside of a segment has half of it on average
+        before = (
+            np.cumsum(counts[new], axis=1) - 0.5 * counts[new]
+        )  # a prefix that ends inside of a segment has half of it on average
         scores = np.add.reduceat(factor[new] * share * before, first, axis=1)
         pay = np.vstack([pay, np.column_stack([np.zeros(new.size), scores])])
         cost, idle = np.concatenate([cost, -counts[new] @ means]), np.concatenate([idle, np.zeros(new.size, dtype=np.int64)])

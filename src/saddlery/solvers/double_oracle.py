@@ -39,9 +39,13 @@ NEW = 3  # best responses of each side in a round
 IDLE_LABELLINGS, IDLE_PREDICTIONS = 8, 24  # rounds after which an unused one is dropped
 ROUNDS = 10  # of labellings in an epoch
 UNUSED = 1e-9
-FIRST_RATIO, FIRST_TOL, SHARPER = 1.2, 1e-3, 0.4  # of stages: grid and accuracy of the first, and the accuracy of the next in units of the last
+FIRST_RATIO, FIRST_TOL, SHARPER = (
+    1.2,
+    1e-3,
+    0.4,
+)  # of stages: grid and accuracy of the first, and the accuracy of the next in units of the last
 MOST_ROUNDS = 80  # of a stage in an epoch
-LEAST_TOL = 1e-7
+ENOUGH = 0.95  # a stage is worth the next if it left at most this share of the gap
 
 
 class _Needs(Needs):
@@ -61,6 +65,7 @@ class _Segments(State):
         w, b = (None, 0.0) if start is None else (start.w, start.b)
         self.bundle = Bundle(problem, FIRST_RATIO, w, b)
         self.tol, self.stage, self.done = FIRST_TOL, 0, False
+        self.gap_before = np.inf
         first = problem.first_point()
         self.now = first if start is None else first._replace(w=start.w, b=start.b, dual=start.dual or first.dual, aux=None)
 
@@ -129,7 +134,11 @@ def _stage(problem: Any, state: _Segments) -> None:
     """Solve on the grid, or go on with it, and make points of what was found; refine first if the last stage was done."""
     bundle = state.bundle
     if state.done:
-        state.stalled = bundle.game.is_finest and state.tol <= LEAST_TOL
+        # a gap that no longer falls is that between prefixes and all labellings: finer grids would not close it
+        state.stalled = state.relative_gap > ENOUGH * state.gap_before
+        state.gap_before = state.relative_gap
+        if state.stalled:
+            return
         if not bundle.game.is_finest:
             bundle.refine(problem)
         state.tol, state.done, state.stage = SHARPER * state.tol, False, state.stage + 1
@@ -139,7 +148,9 @@ def _stage(problem: Any, state: _Segments) -> None:
         if bundle.upper - bundle.lower <= state.tol:
             state.done = True
             break
-    state.now = Point(bundle.best_w, bundle.best_b, bundle.adversary(problem), aux=bundle.predictor(problem, min(1e-5, 0.05 * state.tol)))
+    state.now = Point(
+        bundle.best_w, bundle.best_b, bundle.adversary(problem), aux=bundle.predictor(problem, min(1e-5, 0.05 * state.tol))
+    )
 
 
 # --------------------------------------------------------------------------- labellings

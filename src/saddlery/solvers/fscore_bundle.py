@@ -89,7 +89,9 @@ class Bundle:
         counts = mixture.p @ mixture.counts
         ybar = np.empty(problem.n)
         ybar[order] = np.repeat(counts / self.game.lengths, self.game.whole)
-        return Cut(concedes, problem.matrix.rmatvec(ybar) / problem.n, float(counts.sum()) / problem.n, mixture, order.astype(np.int32))
+        return Cut(
+            concedes, problem.matrix.rmatvec(ybar) / problem.n, float(counts.sum()) / problem.n, mixture, order.astype(np.int32)
+        )
 
     def _model(self, problem: Any) -> tuple[np.ndarray, float]:
         """Weights of the cuts; returns the maximiser of the model and sets its value, the upper bound on the grid."""
@@ -135,7 +137,9 @@ class Bundle:
                 continue
             some = sizes > 0.0
             table = np.zeros((m, m))
-            np.add.at(table, np.searchsorted(self.game.sizes, sizes[some]), (share * p[some])[:, None] * counts[some] / self.game.lengths)
+            np.add.at(
+                table, np.searchsorted(self.game.sizes, sizes[some]), (share * p[some])[:, None] * counts[some] / self.game.lengths
+            )
             add_mixture(PART, cut.order, segments, np.ascontiguousarray(table.T), out)
         return SizedTable(self.game.ends, out.T)
 

@@ -17,7 +17,7 @@ from saddlery.problems.fscore_intervals import size_grid
 from saddlery.problems.fscore_prefixes import fill_segments
 from saddlery.problems.matrix_games import solve_plain_game
 
-__all__ = ["Answer", "Mixture", "SegmentGame"]
+__all__ = ["Answer", "Mixture", "SegmentGame", "batch_marginals"]
 
 PART = Squared()  # any part: it keys the compiled kernel
 MOST_TURNS = 60
@@ -173,3 +173,22 @@ class SegmentGame:
         self.column_sizes = np.concatenate([self.column_sizes[kept], sizes])
         self.column_idle = np.concatenate([self.column_idle[kept], np.zeros(sizes.size, dtype=np.int64)])
         return tuple(np.concatenate([v[kept] / v[kept].sum(), none]) for v in (q, best_q))  # type: ignore[return-value]
+
+
+def batch_marginals(c: np.ndarray, beta2: float = 1.0, tol: float = 1e-4, most_sizes: int = 120) -> np.ndarray:
+    """The predictor's probabilities of a positive for each row when the game is played for fixed scores c (already divided by n).
+
+    All sizes are looked at where there are no more than `most_sizes`, else those of a geometric grid.
+
+    Examples
+    --------
+    >>> batch_marginals(np.array([2.0, -2.0])).round(2)
+    array([1., 0.])
+    """
+    n = c.size
+    order = np.argsort(-c, kind="stable")
+    game = SegmentGame(n, 1.0 if n <= most_sizes else 1.1, beta2)
+    game.solve(game.means(c[order]), tol)
+    out = np.empty(n)
+    out[order] = np.repeat(game.q @ game.columns, game.whole)
+    return out
