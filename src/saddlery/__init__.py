@@ -20,6 +20,7 @@ _PLACES = {
     "FScoreProblem": "saddlery.problems.fscore",
     "FScoreClassifier": "saddlery.estimators.fscore",
     "Game": "saddlery.problems.games",
+    "BoostingProblem": "saddlery.problems.boosting",
     "Certificate": "saddlery.certificate",
     "certify": "saddlery.certificate",
     "solve": "saddlery.solvers.loop",
@@ -27,6 +28,7 @@ _PLACES = {
     "Status": "saddlery.solvers.base",
     "LinearClassifier": "saddlery.estimators.classifier",
     "LinearRegressor": "saddlery.estimators.regressor",
+    "LPBoostClassifier": "saddlery.estimators.lpboost",
     "LinearClassifierCV": "saddlery.estimators.cv",
     "LinearRegressorCV": "saddlery.estimators.cv",
     "path": "saddlery.paths",
@@ -46,6 +48,7 @@ _PLACES = {
 _MODULES = ("geometry", "losses", "penalties", "solvers")
 
 __all__ = [
+    "BoostingProblem",
     "CURDecomposition",
     "CURProblem",
     "Certificate",
@@ -55,6 +58,7 @@ __all__ = [
     "FScoreProblem",
     "Game",
     "InputError",
+    "LPBoostClassifier",
     "LinearClassifier",
     "LinearClassifierCV",
     "LinearProblem",
@@ -107,10 +111,12 @@ if TYPE_CHECKING:  # what type checkers and editors see
     from saddlery.estimators.cur import CURDecomposition
     from saddlery.estimators.cv import LinearClassifierCV, LinearRegressorCV
     from saddlery.estimators.fscore import FScoreClassifier
+    from saddlery.estimators.lpboost import LPBoostClassifier
     from saddlery.estimators.random_binning import RandomBinning
     from saddlery.estimators.regressor import LinearRegressor
     from saddlery.model_file import load, save
     from saddlery.paths import PathResult, path
+    from saddlery.problems.boosting import BoostingProblem
     from saddlery.problems.completion import CompletionProblem, LowRank
     from saddlery.problems.cur import CURProblem
     from saddlery.problems.fscore import FScoreProblem

@@ -148,6 +148,7 @@ SOLVERS = Registry(
         "low_rank": "saddlery.solvers.low_rank:LowRankCorrective",
         "double_oracle": "saddlery.solvers.double_oracle:DoubleOracle",
         "extragradient": "saddlery.solvers.extragradient:Extragradient",
+        "breg_svrg": "saddlery.solvers.breg_svrg:BregSVRG",
     },
 )
 READERS = Registry(
@@ -168,5 +169,6 @@ EXPERIMENTS = Registry(
         "frank-wolfe-figure2": "saddlery.experiments.frank_wolfe_figure2:FrankWolfeFigure2",
         "sublinear-table1": "saddlery.experiments.sublinear_table1:SublinearTable1",
         "sublinear-figure1": "saddlery.experiments.sublinear_figure1:SublinearFigure1",
+        "lpboost-figure1": "saddlery.experiments.lpboost_figure1:LPBoostFigure1",
     },
 )

@@ -14,6 +14,8 @@ ESTIMATORS = [
     sd.LinearRegressorCV(n_alphas=5, cv=3),
     sd.FScoreClassifier(),
     sd.RandomBinning(),
+    sd.LPBoostClassifier(),
+    sd.LPBoostClassifier("features"),
     sd.RandomBinning(n_grids=10, n_columns=64, sparse_output=False),
 ]
 

@@ -59,12 +59,12 @@ def best_threshold(scores: np.ndarray, positive: np.ndarray, beta: float = 1.0) 
 class FScoreClassifier(ClassifierMixin, CertificateCard, BaseEstimator):
     """A linear classifier that optimises the F-score by adversarial prediction, with a certificate.
 
-    The weights maximise the F-score that a (randomised) prediction is sure of, whatever the true labels, as long as these agree with
-    the training data in the means of the features over positives, up to a penalty ``alpha/2 |w|^2``. That score lies between
+    The weights maximise the F-score that a (randomised) prediction is sure of, whatever the true labels, as long as these agree
+    with the training data in the means of the features over positives, up to a penalty ``alpha/2 |w|^2``. That score lies between
     ``score_bounds_[0]`` and ``score_bounds_[1]``, which is proved for all labellings of all rows.
 
-    It is not a way to better test scores as such: a logistic regression whose threshold was tuned on held-out rows is usually level.
-    With the natural threshold 0 it spares the tuning; ``threshold="cv"`` makes it level where 0 is not good.
+    It is not a way to better test scores as such: a logistic regression whose threshold was tuned on held-out rows is usually
+    level. With the natural threshold 0 it spares the tuning; ``threshold="cv"`` makes it level where 0 is not good.
 
     Parameters
     ----------
@@ -73,8 +73,8 @@ class FScoreClassifier(ClassifierMixin, CertificateCard, BaseEstimator):
     alpha : float, default=1e-3
         Strength of the penalty on the weights.
     smoothing : float, default=0.0
-        Strength of entropies that smooth the game. 0 is the F-score itself, for any number of rows. Others are for a few thousand rows at
-        most, and bounds are then those of the smoothed game.
+        Strength of entropies that smooth the game. 0 is the F-score itself, for any number of rows. Others are for a few thousand
+        rows at most, and bounds are then those of the smoothed game.
     threshold : {"zero", "cv"} or float, default="zero"
         Rows with a larger score are predicted positive. ``"cv"`` finds it by cross-validation with `cv` folds.
     fit_intercept : bool, default=True
@@ -194,7 +194,9 @@ class FScoreClassifier(ClassifierMixin, CertificateCard, BaseEstimator):
 
     def _check_threshold(self) -> None:
         named = isinstance(self.threshold, str)
-        if not (self.threshold in ("zero", "cv") if named else isinstance(self.threshold, Real) and np.isfinite(float(self.threshold))):
+        if not (
+            self.threshold in ("zero", "cv") if named else isinstance(self.threshold, Real) and np.isfinite(float(self.threshold))
+        ):
             raise InputError(f"threshold must be 'zero', 'cv' or a finite number, not {self.threshold!r}")
 
     def _solve(self, matrix: Matrix, codes: np.ndarray, verbose: int) -> Solution:
@@ -257,7 +259,7 @@ class FScoreClassifier(ClassifierMixin, CertificateCard, BaseEstimator):
         return self.classes_[positive.astype(int)]
 
     def set_scores(self, X: Any) -> np.ndarray:
-        """Play the game for these rows together, at fixed weights: the probability that the best mixed prediction calls a row positive.
+        """Play the game for these rows together, at fixed weights: how probably the best mixed prediction calls each positive.
 
         Parameters
         ----------

@@ -19,15 +19,20 @@ SOURCE = "the LIBSVM data page, https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/d
 
 
 class DataSet(NamedTuple):
-    """A file of the LIBSVM page: its name there, its number of columns, and the labels that become +1 (others become -1)."""
+    """A file of the LIBSVM page: its name there, its number of columns, and the labels that become +1 (others become -1).
+
+    `test` is the name of a second file, with rows to test on, which must be beside the first.
+    """
 
     file: str
     columns: int
     positive: tuple[int, ...] = (1,)
+    test: str = ""
 
 
 SETS = {
     "a9a": DataSet("a9a", 123),
+    "adult": DataSet("a9a", 123, test="a9a.t"),
     "w8a": DataSet("w8a", 300),
     "mushrooms": DataSet("mushrooms", 112),
     "gisette": DataSet("gisette_scale", 5000),
@@ -40,11 +45,24 @@ def find(folder: Path, name: str) -> Path | None:
         raise unknown_name("data set", name, SETS)
     file = SETS[name].file
     places = (place / f"{file}{suffix}" for place in (folder, folder / name, folder / file) for suffix in SUFFIXES)
+    found = next((place for place in places if place.is_file()), None)
+    return found if found is None or not SETS[name].test or _test_file(found, name) is not None else None
+
+
+def _test_file(path: Path, name: str) -> Path | None:
+    """The file of the test rows beside the other."""
+    places = (path.with_name(f"{SETS[name].test}{suffix}") for suffix in SUFFIXES)
     return next((place for place in places if place.is_file()), None)
 
 
-def load(path: Path, name: str) -> tuple[Any, np.ndarray]:
-    """X (CSR) and y (-1 and +1) of a data set."""
+def load(path: Path, name: str) -> tuple[Any, ...]:
+    """X (CSR) and y (-1 and +1) of a data set; if it has test rows, these follow in the same way."""
+    first = _load(path, name)
+    test = _test_file(path, name) if SETS[name].test else None
+    return first if test is None else (*first, *_load(test, name))
+
+
+def _load(path: Path, name: str) -> tuple[Any, np.ndarray]:
     import numpy as np
 
     from saddlery.data import read_data
@@ -68,5 +86,5 @@ def say_missing(names: Iterable[str], folder: Path) -> str:
     >>> say_missing(["a9a"], Path("data")).split(";")[0]
     'data has no a9a (plain or with .xz, .bz2, .gz)'
     """
-    files = ", ".join(SETS[name].file for name in names)
+    files = ", ".join(dict.fromkeys(file for name in names for file in (SETS[name].file, SETS[name].test) if file))
     return f"{folder} has no {files} (plain or with .xz, .bz2, .gz); {SOURCE} has them; name the folder by --data"

@@ -1,6 +1,7 @@
 """The player of the F-score game: tables that stand for distributions over all 2^n labellings of n rows.
 
-Row i of a table (from 1) is ``alpha_i = sum over labellings y with i positives of p(y) y / i``, (13) of Shi, Zhang & Yu (2017). The tables of
+Row i of a table (from 1) is ``alpha_i = sum over labellings y with i positives of p(y) y / i``, (13) of Shi, Zhang & Yu (2017).
+The tables of
 all distributions are exactly S = {x >= 0, sum x <= 1, i x_ik <= sum_k x_ik}; what is missing to the sum 1 is the probability of the
 empty labelling. The paper's construction (18) of a distribution from a table is wrong; systematic sampling, here, is right.
 """

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from saddlery.parts import kernel
 
 __all__ = ["kl_of_tables", "project_rows", "row_scale", "scale_rows", "step_logs", "table_entropy", "top_means", "write_rows"]
@@ -27,10 +25,10 @@ def step_logs(part, log_x, gradient, step, entropy, out):
 
 @kernel
 def row_scale(part, i, b, u):
-    """u = min(c exp(b), 1/i) with the sum 1; returns E = sum u (log u - b), minus the log of the mass that the row deserves, and log c.
+    """u = min(c exp(b), 1/i) with the sum 1; returns E = sum u (log u - b), minus the log of the row's mass, and log c.
 
-    Caps are found without a sort: what exceeds 1/i is capped and the rest scaled anew until nothing exceeds. The set of capped entries
-    only grows, and holds at most i - 1.
+    Caps are found without a sort: what exceeds 1/i is capped and the rest scaled anew until nothing exceeds. The set of capped
+    entries only grows, and holds at most i - 1.
     """
     n, cap = b.shape[0], 1.0 / i
     top, value = -math.inf, 0.0
@@ -87,7 +85,7 @@ def scale_rows(part, b, u, log_r, log_c):
 
 @kernel
 def write_rows(part, log_r, log_c, b, x, log_x):
-    """x_i = r_i u_i with u in x, and its logs, log r_i + min(log c_i + b, -log i): none is lost where an entry is too small for a number."""
+    """x_i = r_i u_i with u in x, and its logs, log r_i + min(log c_i + b, -log i), also where an entry is too small for a number."""
     for i in range(x.shape[0]):
         r, log_cap = math.exp(log_r[i]), -math.log(i + 1.0)
         for k in range(x.shape[1]):
@@ -156,8 +154,8 @@ def _row_split(part, a, sums, nu, k):
 def _project_row(part, a, sums, k, rho):
     """min |x - a|^2 / 2 + rho sum x with x_l <= sum x / k: returns nu and cap of x = clip(a + nu, 0, cap), and d(sum x)/d(rho).
 
-    With m capped and p positive entries the slope condition is nu (k - m + m (p - m)/(k - m)) = P_m - k rho - m (P_p - P_m)/(k - m),
-    P being sums of the sorted a; the piece is found by Newton's method in a bracket.
+    With m capped and p positive entries the slope condition is nu (k - m + m (p - m)/(k - m)) = P_m - k rho - m (P_p - P_m)/(k -
+    m), P being sums of the sorted a; the piece is found by Newton's method in a bracket.
     """
     n = a.shape[0]
     mean = sums[k] / k

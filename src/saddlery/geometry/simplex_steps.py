@@ -17,7 +17,7 @@ from saddlery.parts import kernel, part
 __all__ = ["Blocks", "entropy_scale", "entropy_step", "euclid_guess", "euclid_scale", "kl", "relative_entropy", "scaled_value"]
 
 MOST_TURNS = 200  # of a search for one number; some ten are usual
-ENOUGH = 4e-16  # error of a sum of 1 that is rounding
+ENOUGH = 1e-15  # error of a sum of 1 that is rounding
 
 
 @part
@@ -218,6 +218,21 @@ def euclid_guess(blocks, v, kappa, old, guess):
 
 
 @kernel
+def _share_rest(blocks, first, last, rest, x):
+    """Add what rounding has left of the sum to the weights that are not at a bound, in proportion to them."""
+    free = 0.0
+    for i in range(first, last):
+        if blocks.caps.shape[0] == 0 or x[i] < blocks.caps[i]:
+            free += x[i]
+    if free > 0.0:
+        for i in range(first, last):
+            if blocks.caps.shape[0] == 0:
+                x[i] += rest * (x[i] / free)
+            elif x[i] < blocks.caps[i]:
+                x[i] = min(x[i] + rest * (x[i] / free), blocks.caps[i])
+
+
+@kernel
 def euclid_scale(blocks, v, kappa, guess, x):
     """In each block x = argmin kappa sum x log(x / reference) + |x - v|^2 / 2 over weights in [0, cap] of the sum 1.
 
@@ -236,15 +251,12 @@ def euclid_scale(blocks, v, kappa, guess, x):
                 low = t
             else:
                 high = t
-            before = t
             if slope > 0.0 and total > 0.0:
                 # the log of a sum of exponentials is linear, a sum of what is not at a bound is so itself
                 t += math.log(total) * total / slope if kappa > 0.0 else (total - 1.0) / slope
-            if not low <= t <= high or slope == 0.0:
+            if not low < t < high or slope == 0.0:
                 t = 0.5 * (low + high)
-            if t == before:
-                break
-        if total > 0.0 and blocks.caps.shape[0] == 0:
-            for i in range(first, last):
-                x[i] /= total
+                if not low < t < high:
+                    break
+        _share_rest(blocks, first, last, 1.0 - total, x)
         guess[b] = t

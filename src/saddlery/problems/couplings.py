@@ -5,6 +5,7 @@ Signs of rows and complements of columns are applied on the way, so that nothing
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ import numpy as np
 
 from saddlery.errors import InputError
 from saddlery.matrix import Matrix
+from saddlery.matrix.vectors import weighted_square_norms
 from saddlery.parts import kernel
 
 __all__ = ["Coupling", "EntrySampling", "RowColumnSampling", "Snapshot"]
@@ -48,7 +50,9 @@ def find_entry(vectors, i, j):
 
 
 class Coupling:
-    """``K = diag(signs) M``, or ``diag(signs) [M, -M]`` with complements: n rows (the maximiser), m columns (the minimiser).
+    """``K = diag(signs) H``, or ``diag(signs) [H, -H]`` with complements, where ``H = M diag(scales) + 1 offsets'``.
+
+    It has n rows (the maximiser) and m columns (the minimiser). Scales and offsets turn columns of 0 and 1 into such of -1 and 1.
 
     Parameters
     ----------
@@ -58,10 +62,20 @@ class Coupling:
         A factor for each row; 1 by default.
     complements : bool
         Whether to add the negative of each column.
+    scales, offsets : arrays, one number for each column of M, optional
+        1 and 0 by default.
     """
 
-    def __init__(self, matrix: Matrix, signs: np.ndarray | None = None, complements: bool = False):
+    def __init__(
+        self,
+        matrix: Matrix,
+        signs: np.ndarray | None = None,
+        complements: bool = False,
+        scales: np.ndarray | None = None,
+        offsets: np.ndarray | None = None,
+    ):
         self.matrix, self.signs, self.complements = matrix, signs, complements
+        self.scales, self.offsets = scales, offsets
         n, d = matrix.shape
         self.shape = (n, 2 * d if complements else d)
 
@@ -73,48 +87,85 @@ class Coupling:
     def times(self, x: np.ndarray) -> np.ndarray:
         """K x."""
         d = self.matrix.shape[1]
-        out = self.matrix.matvec(x[:d] - x[d:] if self.complements else x)
+        z = x[:d] - x[d:] if self.complements else x
+        out = self.matrix.matvec(z if self.scales is None else self.scales * z)
+        if self.offsets is not None:
+            out += float(self.offsets @ z)
         return out if self.signs is None else self.signs * out
 
     def transposed(self, y: np.ndarray) -> np.ndarray:
         """K' y."""
-        out = self.matrix.rmatvec(y if self.signs is None else self.signs * y)
+        y = y if self.signs is None else self.signs * y
+        out = self.matrix.rmatvec(y)
+        if self.scales is not None:
+            out = self.scales * out
+        if self.offsets is not None:
+            out += float(y.sum()) * self.offsets
         return np.concatenate([out, -out]) if self.complements else out
 
     def add_row(self, i: int, scale: float, out: np.ndarray) -> None:
         """out += scale K[i]."""
         d = self.matrix.shape[1]
         scale = scale if self.signs is None else scale * self.signs[i]
-        add_vector(self.matrix.rows, i, scale, out[:d])
+        self._add_plain_row(i, scale, out[:d])
         if self.complements:
-            add_vector(self.matrix.rows, i, -scale, out[d:])
+            self._add_plain_row(i, -scale, out[d:])
+
+    def _add_plain_row(self, i: int, scale: float, out: np.ndarray) -> None:
+        if self.scales is None:
+            add_vector(self.matrix.rows, i, scale, out)
+        else:
+            add_signed_vector(self.matrix.rows, i, scale, self.scales, out)
+        if self.offsets is not None:
+            out += scale * self.offsets
 
     def add_column(self, j: int, scale: float, out: np.ndarray) -> None:
         """out += scale K[:, j]."""
         d = self.matrix.shape[1]
         j, scale = (j - d, -scale) if j >= d else (j, scale)
+        inner = scale if self.scales is None else scale * self.scales[j]
         if self.signs is None:
-            add_vector(self.matrix.cols, j, scale, out)
+            add_vector(self.matrix.cols, j, inner, out)
         else:
-            add_signed_vector(self.matrix.cols, j, scale, self.signs, out)
+            add_signed_vector(self.matrix.cols, j, inner, self.signs, out)
+        if self.offsets is not None:
+            out += scale * self.offsets[j] * (1.0 if self.signs is None else self.signs)
 
     def entry(self, i: int, j: int) -> float:
         """K[i, j]."""
         d = self.matrix.shape[1]
-        value = float(find_entry(self.matrix.rows, i, j - d if j >= d else j))
+        k = j - d if j >= d else j
+        value = float(find_entry(self.matrix.rows, i, k))
+        value = value if self.scales is None else value * float(self.scales[k])
+        value = value if self.offsets is None else value + float(self.offsets[k])
         value = value if self.signs is None else value * float(self.signs[i])
         return -value if j >= d else value
 
     @cached_property
     def row_norms(self) -> np.ndarray:
         """Euclidean lengths of the rows."""
-        norms = np.sqrt(self.matrix.row_square_norms)
+        squares = self.matrix.row_square_norms
+        if self.scales is not None:
+            squares = np.empty(self.shape[0])
+            weighted_square_norms(self.matrix.rows, self.scales**2, squares)
+        if self.offsets is not None:
+            mixed = self.offsets if self.scales is None else self.scales * self.offsets
+            squares = squares + 2.0 * self.matrix.matvec(mixed) + float(self.offsets @ self.offsets)
+        norms = np.sqrt(np.maximum(squares, 0.0))
+        norms = norms * math.sqrt(2.0) if self.complements else norms
         return norms if self.signs is None else np.abs(self.signs) * norms
 
     @cached_property
     def col_norms(self) -> np.ndarray:
-        """Euclidean lengths of the columns."""
-        norms = np.sqrt(self.matrix.col_square_norms)
+        """Euclidean lengths of the columns, but for the signs, which are taken to be of length 1."""
+        squares = self.matrix.col_square_norms
+        if self.scales is not None:
+            squares = self.scales**2 * squares
+        if self.offsets is not None:
+            sums = self.matrix.rmatvec(np.ones(self.shape[0]))
+            mixed = self.offsets if self.scales is None else self.scales * self.offsets
+            squares = squares + 2.0 * mixed * sums + self.shape[0] * self.offsets**2
+        norms = np.sqrt(np.maximum(squares, 0.0))
         return np.concatenate([norms, norms]) if self.complements else norms
 
 

@@ -67,8 +67,8 @@ class FScoreProblem(GameProblem):
         Strength of the entropies, the paper's mu. 0 is the F-score game itself; with smoothing both players hold tables of n x n
         numbers, so that n is limited to a few thousand, and values are no longer between 0 and 1.
     beta : float, default=1.0
-        Recall counts so much more than precision, ``F = (1 + beta^2) hits / (beta^2 positives + predicted)``. All that is said here is
-        exact for every beta.
+        Recall counts so much more than precision, ``F = (1 + beta^2) hits / (beta^2 positives + predicted)``. All that is said
+        here is exact for every beta.
     fit_intercept : bool, default=False
         Whether there is a free intercept. The adversary must then expect as many positives as the data have.
     geometry : {"entropy", "euclidean"}
@@ -213,7 +213,7 @@ class FScoreProblem(GameProblem):
         return q / q.sum()
 
     def dual_point(self, a: Any, gx: np.ndarray | None = None) -> FScoreDualPoint:
-        """The adversary's table brought into its set, with D; a :class:`SizedTable` where there is no smoothing, or n x n numbers."""
+        """The adversary's table brought into its set, with D; without smoothing it may be a :class:`SizedTable`."""
         if isinstance(a, SizedTable):
             return self._sized_point(a)
         table = self.players[1].project(a)
@@ -289,7 +289,7 @@ class FScoreProblem(GameProblem):
         return int(np.count_nonzero(w))
 
     def check_cost(self, point: Point) -> float:
-        """Entries of tables that :meth:`evaluate` goes through; solvers that hold no tables end their epochs when a check is due."""
+        """Entries of tables that :meth:`evaluate` goes through; solvers without tables end their epochs when a check is due."""
         return 0.0 if isinstance(point.dual, SizedTable) else 2.0 * self.size
 
 

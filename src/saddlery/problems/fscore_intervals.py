@@ -1,12 +1,14 @@
 """Bounds of the F-score game for many rows: whole intervals of sizes at once, valid for every size and every labelling.
 
-A labelling with i positives and a prediction with j of them score ``F = (1 + beta^2) |both| / (beta^2 i + j)``, and 1 / (beta^2 i + j) is convex in
-i and in j. So two sorts bound all sizes between two nodes:
+A labelling with i positives and a prediction with j of them score ``F = (1 + beta^2) |both| / (beta^2 i + j)``, and 1 / (beta^2 i
++ j) is convex in i and in j. So two sorts bound all sizes between two nodes:
 
-- adversary (a table of sizes): ``V(j) = sum of the j largest of g_j`` with ``g_j(k) = sum_i (1 + beta^2) / (beta^2 i + j) M_i(k)`` is at most the
+- adversary (a table of sizes): ``V(j) = sum of the j largest of g_j`` with ``g_j(k) = sum_i (1 + beta^2) / (beta^2 i + j)
+  M_i(k)`` is at most the
   chord ``t Top_j(g_a) + (1 - t) Top_j(g_b)``, a < j < b, t = (b - j) / (b - a), since sums of largest entries are convex;
 - predictor (probabilities q_j of the prefixes of the sorted scores c): ``A(i) = sum of the i smallest of w_i - c`` with
-  ``w_i(k) = sum_{j >= rank of k} (1 + beta^2) q_j / (beta^2 i + j)``. With the tangent of w at the middle m of (a, b), which lies below w,
+  ``w_i(k) = sum_{j >= rank of k} (1 + beta^2) q_j / (beta^2 i + j)``. With the tangent of w at the middle m of (a, b), which lies
+  below w,
   ``A(i) >= t Bot_i(w_m + (a - m) w'_m - c) + (1 - t) Bot_i(w_m + (b - m) w'_m - c)``, since sums of smallest entries are concave.
 
 Intervals are halved where the bound is worse than the best node by more than a slack. A bound is never wrong, at worst loose.
@@ -14,6 +16,7 @@ Intervals are halved where the bound is worse than the best node by more than a 
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -89,7 +92,7 @@ class _Node(NamedTuple):
 
 
 def table_value(table: SizedTable, beta2: float, slack: float) -> float:
-    """An upper bound of ``max_z E F(y, z)`` over all labellings z, y being drawn from the table; at most `slack` above the maximum."""
+    """An upper bound of ``max_z E F(y, z)`` over all labellings z, y being drawn from the table; at most `slack` above it."""
     n = table.rows.shape[1]
     used = np.flatnonzero(table.rows.any(axis=1))
     best = table.empty
@@ -111,7 +114,7 @@ def table_value(table: SizedTable, beta2: float, slack: float) -> float:
     edges = [grid[0], *grid, grid[-1]]
     nodes = nodes_at([(j, edges[at], edges[at + 2]) for at, j in enumerate(grid)])
     best = max(best, *(node.value for node in nodes))
-    bound, pending = best, [(a, b) for a, b in zip(nodes, nodes[1:], strict=False) if b.size - a.size > 1]
+    bound, pending = best, [(a, b) for a, b in pairwise(nodes) if b.size - a.size > 1]
     while pending:
         wide = []
         for a, b in pending:
@@ -160,7 +163,7 @@ def prefix_value(q: np.ndarray, c: np.ndarray, beta2: float, slack: float) -> fl
 
     grid = [int(size) for size in size_grid(n, RATIO)]
     best = min(float(q[0]), *(exact(i) for i in grid))
-    bound, pending = best, list(zip(grid, grid[1:], strict=False))
+    bound, pending = best, list(pairwise(grid))
     while pending:
         wide = []
         for a, b in pending:

@@ -1,7 +1,7 @@
 """The predictor's best mixture of prefixes of the sorted scores: what turns weights into a lower bound of the F-score game.
 
-Between nodes of a grid of sizes the probability is spread evenly over all whole numbers: masses on single sizes would let the adversary
-hide inside the segments between them. The mixture is found on a grid of segments, against an adversary who may take any
+Between nodes of a grid of sizes the probability is spread evenly over all whole numbers: masses on single sizes would let the
+adversary hide inside the segments between them. The mixture is found on a grid of segments, against an adversary who may take any
 number of rows of each; what it is worth is then computed on all rows (:func:`saddlery.problems.fscore_intervals.prefix_value`).
 """
 

@@ -1,7 +1,8 @@
 """The scores C_ij of the F-score game as a product of two thin matrices, and estimates of its gradients from single sizes.
 
 ``C_ij = (1 + beta^2) i j / (beta^2 i + j)``, i being the true and j the predicted number of positives. With
-``1 / x = int exp(-x s) ds`` it is an integral of products of a function of i and one of j; the trapezoidal rule in log s converges so fast that
+``1 / x = int exp(-x s) ds`` it is an integral of products of a function of i and one of j; the trapezoidal rule in log s
+converges so fast that
 some hundred nodes give all digits, and a singular value decomposition leaves 10 to 30 of them. For beta = 1 the matrix is positive
 semidefinite; for other beta it is not even symmetric, but of low rank all the same.
 """
@@ -56,7 +57,7 @@ def score_factors(n: int, beta2: float) -> ScoreFactors:
 
 
 class TableSampling:
-    """Gradients from the rows of one size: ``C x = sum_j C_:j x_j`` is estimated by ``C_:j x_j / p_j``; the rest of the gradient is exact.
+    """Gradients from the rows of one size: ``C x = sum_j C_:j x_j`` is estimated by ``C_:j x_j / p_j``; the rest is exact.
 
     ``scheme="independent"`` draws a size for each player; ``"rows"``, the paper's (c), draws one for both: the adversary sees the
     predictions of this size only, and of the predictor this row alone is moved, by n times its gradient.

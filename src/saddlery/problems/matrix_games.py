@@ -1,4 +1,4 @@
-"""Small matrix games with a quadratic term, by an interior-point method: the core of the solvers and certificates of the F-score game.
+"""Small matrix games with a quadratic term, by an interior-point method: the core of the F-score game.
 
     min_p max_q  q'A p + f'p + p'H p / 2        p >= 0, E p = e;   q in the simplex
 

@@ -1,13 +1,14 @@
 """The unsmoothed F-score game by generated strategies: exact labellings for few rows, sorted scores for many.
 
-Up to :data:`FEW` rows (`DoubleOracle` with ``design="labellings"``): the game of the labellings found so far, with the weights
+Up to :data:`FEW` rows (`DoubleOracle` with ``design="labellings"``) the game of the labellings found so far, with the weights
 eliminated, is a small quadratic problem,
 
-    min_p max_q  q'F p + |X'(labels - Y'p) / n|^2 / (2 alpha)        Y: labellings of the adversary, F: scores against those of the predictor
+    min_p max_q  q'F p + |X'(labels - Y'p) / n|^2 / (2 alpha)
 
-to which best responses of both sides are added; both are sums of largest or smallest entries, for every size. Beyond
-(``design="segments"``) the rows are sorted by score and cut into segments (:mod:`saddlery.solvers.fscore_bundle`). An epoch is then a
-stage: the game is solved on a grid of sizes, certified on all rows and all sizes, and the grid refined for the next.
+Y being labellings of the adversary and F their scores against those of the predictor. Best responses of both sides are added; both are
+sums of largest or smallest entries, for every size. Beyond (``design="segments"``) the rows are sorted by score and cut into segments
+(:mod:`saddlery.solvers.fscore_bundle`). An epoch is then a stage: the game is solved on a grid of sizes, certified on all rows and all
+sizes, and the grid refined for the next.
 
 =========  ===========================================  ======================================
 here       meaning                                      letters of the paper
@@ -99,8 +100,8 @@ class DoubleOracle(Solver):
     Parameters
     ----------
     design : {"auto", "labellings", "segments"}
-        Whole labellings (exact, for some hundred rows), or segments of sorted scores (any number of rows; the gap is limited to some 1e-4 by
-        the predictor's prefixes). ``"auto"`` takes labellings for up to 200 rows.
+        Whole labellings (exact, for some hundred rows), or segments of sorted scores (any number of rows; the gap is limited to
+        some 1e-4 by the predictor's prefixes). ``"auto"`` takes labellings for up to 200 rows.
     """
 
     design: str = "auto"
@@ -233,7 +234,7 @@ def _square(table: SizedTable, n: int) -> np.ndarray:
 
 
 def _gain(table: SizedTable, sizes: np.ndarray, beta2: float, predicted: bool) -> np.ndarray:
-    """E[(1 + beta^2) y_k / (beta^2 true + predicted)] for all sizes of the other side (rows); `table` is of the predictor or not."""
+    """E[(1 + beta^2) y_k / (beta^2 true + predicted)] for all sizes of the other side; `predicted`: the table is the predictor's."""
     own = table.sizes.astype(np.float64)
     both = (beta2 * sizes[:, None] + own) if predicted else (beta2 * own + sizes[:, None])
     return ((1.0 + beta2) / both) @ table.rows

@@ -42,6 +42,7 @@ LEAST_STEP = 1e-18  # in units of the first: below it, no step is accepted in fl
 RESTART = 0.2  # a new beginning when the gap has fallen by this factor since the last,
 LONG = 0.36  # or when so large a share of all iterations lies behind it
 AHEAD = 0.7  # the mean is where to begin if its gap is so much smaller
+STILL = 20  # iterations without a move beyond rounding, after which there will be none
 
 
 class Place(NamedTuple):
@@ -70,6 +71,11 @@ def better_of(problem: Any, points: list[Point]) -> tuple[Point, list[float]]:
     return first._replace(dual=second.dual, Xta=second.Xta), [p - d for p, d in zip(primals, duals, strict=True)]
 
 
+def _is_near(x: np.ndarray, other: np.ndarray) -> bool:
+    """Whether two points are the same but for rounding."""
+    return float(np.abs(x - other).sum()) <= 1e-15 * float(np.abs(x).sum())
+
+
 class _State(State):
     def __init__(self, now: Place, step: float):
         self.now, self.step, self.first_step = now, step, step
@@ -79,7 +85,7 @@ class _State(State):
         self.use_mean = False
         self.began_gap, self.began = math.inf, 0
         self.epochs, self.next_look = 0, 1
-        self.iterations = self.restarts = self.rejected = 0
+        self.iterations = self.restarts = self.rejected = self.still = 0
         self.pairs = 1
 
     @property
@@ -157,6 +163,8 @@ class Extragradient(Solver):
         state.weight += state.step
         new = ahead[2:]
         state.mean = new if state.mean is None else tuple(a + share * (b - a) for a, b in zip(state.mean, new, strict=True))
+        state.still = state.still + 1 if _is_near(then.x, now.x) and _is_near(then.y, now.y) else 0
+        state.stalled = state.still >= STILL
         state.now = Place(then.u, then.v, then.x, then.y, *problem.gradients(then.x, then.y))
         state.pairs += 1
         state.accesses += problem.pair_cost

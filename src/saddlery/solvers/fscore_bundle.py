@@ -1,7 +1,9 @@
 """The weights of the F-score game for many rows: cutting planes in (w, b), each from one game on segments.
 
-For scores c the game is worth ``v(c) <= concedes - c.ybar``, whatever c, where the adversary's mixture has the marginals ybar and concedes
-max_z E F. So ``max_{w, b} <labels, X w + b>/n - alpha/2 |w|^2 + v((X w + b)/n)`` is bounded by a model with one plane for each game that was
+For scores c the game is worth ``v(c) <= concedes - c.ybar``, whatever c, where the adversary's mixture has the marginals ybar and
+concedes
+max_z E F. So ``max_{w, b} <labels, X w + b>/n - alpha/2 |w|^2 + v((X w + b)/n)`` is bounded by a model with one plane for each
+game that was
 played. Its dual is a small quadratic problem over weights of the cuts, which mix the adversaries of all cuts into one:
 
     min_t  t.concedes + |X'(labels - sum_t ybar_t) / n|^2 / (2 alpha)      t in the simplex (sizes balanced if b is free)

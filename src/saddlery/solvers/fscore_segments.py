@@ -1,9 +1,10 @@
 """The F-score game at fixed scores, on segments of the rows sorted by score: a matrix game whose strategies are generated.
 
 Given c = (X w + b) / n both players care for the order of the scores only. The ranks are cut into segments by a geometric grid of
-sizes. A strategy of the adversary is a number of rows from each segment, spread evenly in it; one of the predictor is a share of each,
-at first all prefixes. Each turn solves the game of the strategies at hand and adds best responses of both sides, which are found by sorting
-segments: O(m^2 log m) for m segments, whatever n is.
+sizes. A strategy of the adversary is a number of rows from each segment, spread evenly in it; one of the predictor is a share of
+each,
+at first all prefixes. Each turn solves the game of the strategies at hand and adds best responses of both sides, which are found
+by sorting segments: O(m^2 log m) for m segments, whatever n is.
 """
 
 from __future__ import annotations
