@@ -170,5 +170,7 @@ EXPERIMENTS = Registry(
         "sublinear-table1": "saddlery.experiments.sublinear_table1:SublinearTable1",
         "sublinear-figure1": "saddlery.experiments.sublinear_figure1:SublinearFigure1",
         "lpboost-figure1": "saddlery.experiments.lpboost_figure1:LPBoostFigure1",
+        "fscore-figure2": "saddlery.experiments.fscore_figure2:FScoreFigure2",
+        "fscore-figure3": "saddlery.experiments.fscore_figure3:FScoreFigure3",
     },
 )
