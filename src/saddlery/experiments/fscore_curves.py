@@ -76,7 +76,11 @@ class FScoreFigure(Experiment):
         return Outcome(
             [
                 Table("Effective passes until the primal gap", (Column("method"), *columns), rows),
-                Table("Seconds of the processor until the primal gap, and the end of each run", (Column("method"), *timed, *more), ends),
+                Table(
+                    "Seconds of the processor until the primal gap, and the end of each run",
+                    (Column("method"), *timed, *more),
+                    ends,
+                ),
             ],
             self._notes(settings, results),
         )
@@ -93,8 +97,8 @@ class FScoreFigure(Experiment):
             f"{found['iterations']:.0f} iterations of extragradient; test F {found['score']:.3f}. It depends on the rows drawn.",
             f"At the end the primal gap of the entropy is {'smaller' if entropy < euclid else 'not smaller'} than that of the "
             f"Euclidean distance with the paper's steps ({entropy:.1e} against {euclid:.1e}; accelerated {quick:.1e}).",
-            "A pair of full gradients is one pass, a step of variance reduction 2 / n of one, (29) of the paper. This leaves out the "
-            "steps' own cost, which is most of the time, and all that the convex forms compute besides.",
+            "A pair of full gradients is one pass, a step of variance reduction 2 / n of one, (29) of the paper. This leaves out "
+            "the steps' own cost, which is most of the time, and all that the convex forms compute besides.",
         ]
 
     def draw(self, settings: dict[str, Any], results: Results) -> Any:

@@ -1,4 +1,4 @@
-"""Figure 2 of Shi, Zhang and Yu (2017): adversarial prediction on synthetic data, primal gap and F-score against passes and time."""
+"""Figure 2 of Shi, Zhang and Yu (2017): adversarial prediction on synthetic data, gap and F-score against passes and time."""
 
 from __future__ import annotations
 

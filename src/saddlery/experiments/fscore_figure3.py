@@ -27,4 +27,9 @@ class FScoreFigure3(FScoreFigure):
         "methods": methods(1e-2, 1e-7, 211),
         "seed": 0,
     }
-    quick: ClassVar[dict[str, Any]] = {"train": [35, 25], "most_passes": 20.0, "most_seconds": 5.0, "methods": methods(3e-2, 1e-6, 60)}
+    quick: ClassVar[dict[str, Any]] = {
+        "train": [35, 25],
+        "most_passes": 20.0,
+        "most_seconds": 5.0,
+        "methods": methods(3e-2, 1e-6, 60),
+    }

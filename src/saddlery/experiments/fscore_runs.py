@@ -1,7 +1,7 @@
 """What the F-score experiments of Shi, Zhang and Yu (2017) compute: values and test scores against effective passes and time.
 
-The synthetic data are theirs: 200 features, N(+-0.1, 0.5 I), half of the rows positive. Ionosphere is split at random into rows to train
-and to test on with the numbers of positives that the paper states; which rows it took is not known.
+The synthetic data are theirs: 200 features, N(+-0.1, 0.5 I), half of the rows positive. Ionosphere is split at random into rows
+to train and to test on with the numbers of positives that the paper states; which rows it took is not known.
 """
 
 from __future__ import annotations
@@ -45,9 +45,7 @@ def split_data(data: Any, train: list[int], test: list[int], seed: int) -> Split
     rng = np.random.default_rng(seed)
     wanted = [np.concatenate([np.ones(positive), np.zeros(negative)]) for positive, negative in (train, test)]
     if data is None:
-        X, X_test = (
-            np.sqrt(0.5) * rng.standard_normal((y.size, FEATURES)) + np.where(y[:, None] > 0.0, 0.1, -0.1) for y in wanted
-        )
+        X, X_test = (np.sqrt(0.5) * rng.standard_normal((y.size, FEATURES)) + np.where(y[:, None] > 0.0, 0.1, -0.1) for y in wanted)
         return Split(X, wanted[0], X_test, wanted[1])
     rows = data[0].toarray() if hasattr(data[0], "toarray") else np.asarray(data[0])
     sides = [rng.permutation(np.flatnonzero(data[1] > 0.0)), rng.permutation(np.flatnonzero(data[1] <= 0.0))]
@@ -85,10 +83,10 @@ def curve(
     most_seconds: float,
     seed: int,
 ) -> dict[str, Any]:
-    """A run of a solver: the adversary's objective with the best predictor ("upper", the paper's primal), its counterpart, test scores.
+    """A run of a solver: the adversary's value against the best predictor ("upper", the paper's primal), "lower", test scores.
 
-    A pair of full gradients is one pass, a step of variance reduction 2 / n of one, (29) of the paper. Values are those of the point
-    itself, not the best so far.
+    A pair of full gradients is one pass, a step of variance reduction 2 / n of one, (29) of the paper. Values are those of the
+    point itself, not the best so far.
     """
     split = split_data(data, train, test, seed)
     problem = FScoreProblem(split.X, split.y, alpha, smoothing, geometry=geometry)

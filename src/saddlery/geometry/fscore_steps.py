@@ -85,7 +85,7 @@ def scale_rows(part, b, u, log_r, log_c):
 
 @kernel
 def write_rows(part, log_r, log_c, b, x, log_x):
-    """x_i = r_i u_i with u in x, and its logs, log r_i + min(log c_i + b, -log i), also where an entry is too small for a number."""
+    """x_i = r_i u_i with u in x, and its logs, log r_i + min(log c_i + b, -log i), also of entries too small for a number."""
     for i in range(x.shape[0]):
         r, log_cap = math.exp(log_r[i]), -math.log(i + 1.0)
         for k in range(x.shape[1]):

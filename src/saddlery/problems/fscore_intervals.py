@@ -1,15 +1,13 @@
 """Bounds of the F-score game for many rows: whole intervals of sizes at once, valid for every size and every labelling.
 
-A labelling with i positives and a prediction with j of them score ``F = (1 + beta^2) |both| / (beta^2 i + j)``, and 1 / (beta^2 i
-+ j) is convex in i and in j. So two sorts bound all sizes between two nodes:
+A labelling with i positives and a prediction with j of them score ``F = (1 + beta^2) |both| / (beta^2 i + j)``, which is convex in
+i and in j. So two sorts bound all sizes between two nodes a < b. With t = (b - j) / (b - a) and f = (1 + beta^2) / (beta^2 i + j):
 
-- adversary (a table of sizes): ``V(j) = sum of the j largest of g_j`` with ``g_j(k) = sum_i (1 + beta^2) / (beta^2 i + j)
-  M_i(k)`` is at most the
-  chord ``t Top_j(g_a) + (1 - t) Top_j(g_b)``, a < j < b, t = (b - j) / (b - a), since sums of largest entries are convex;
-- predictor (probabilities q_j of the prefixes of the sorted scores c): ``A(i) = sum of the i smallest of w_i - c`` with
-  ``w_i(k) = sum_{j >= rank of k} (1 + beta^2) q_j / (beta^2 i + j)``. With the tangent of w at the middle m of (a, b), which lies
-  below w,
-  ``A(i) >= t Bot_i(w_m + (a - m) w'_m - c) + (1 - t) Bot_i(w_m + (b - m) w'_m - c)``, since sums of smallest entries are concave.
+- adversary (a table M of sizes): ``V(j) = sum of the j largest of g_j``, ``g_j(k) = sum_i f(i, j) M_i(k)``, is at most the chord
+  ``t Top_j(g_a) + (1 - t) Top_j(g_b)``, since sums of largest entries are convex;
+- predictor (probabilities q_j of the prefixes of the sorted scores c): ``A(i) = sum of the i smallest of w_i - c``, where
+  ``w_i(k) = sum_{j >= rank of k} f(i, j) q_j`` lies above its tangent at the middle m of (a, b). Sums of smallest entries are
+  concave, hence ``A(i) >= t Bot_i(w_m + (a - m) w'_m - c) + (1 - t) Bot_i(w_m + (b - m) w'_m - c)``.
 
 Intervals are halved where the bound is worse than the best node by more than a slack. A bound is never wrong, at worst loose.
 """

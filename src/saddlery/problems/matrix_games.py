@@ -140,7 +140,7 @@ class _Newton:
         pushed = (qu - q * ru) / u
         g = cho_solve(self.factor, -rd + ps / p - A.T @ pushed, check_finite=False)
         right = self.border.T @ g - np.concatenate([[pushed.sum() - rt], re])
-        y = np.linalg.lstsq(self.schur, right, rcond=None)[0] if self.schur.shape[0] > 2 else _solve_small(self.schur, right)
+        y = _solve_small(self.schur, right)
         dp = g - self.solved @ y
         ds, du = (ps - s * dp) / p, y[0] - A @ dp + ru
         return dp, float(y[0]), y[1:], ds, du, (qu - q * du) / u

@@ -5,10 +5,10 @@ eliminated, is a small quadratic problem,
 
     min_p max_q  q'F p + |X'(labels - Y'p) / n|^2 / (2 alpha)
 
-Y being labellings of the adversary and F their scores against those of the predictor. Best responses of both sides are added; both are
-sums of largest or smallest entries, for every size. Beyond (``design="segments"``) the rows are sorted by score and cut into segments
-(:mod:`saddlery.solvers.fscore_bundle`). An epoch is then a stage: the game is solved on a grid of sizes, certified on all rows and all
-sizes, and the grid refined for the next.
+Y being labellings of the adversary and F their scores against those of the predictor. Best responses of both sides are added; both
+are sums of largest or smallest entries, for every size. Beyond (``design="segments"``) the rows are sorted by score and cut into
+segments (:mod:`saddlery.solvers.fscore_bundle`). An epoch is then a stage: the game is solved on a grid of sizes, certified on all
+rows and all sizes, and the grid refined for the next.
 
 =========  ===========================================  ======================================
 here       meaning                                      letters of the paper
@@ -234,7 +234,7 @@ def _square(table: SizedTable, n: int) -> np.ndarray:
 
 
 def _gain(table: SizedTable, sizes: np.ndarray, beta2: float, predicted: bool) -> np.ndarray:
-    """E[(1 + beta^2) y_k / (beta^2 true + predicted)] for all sizes of the other side; `predicted`: the table is the predictor's."""
+    """E[(1 + beta^2) y_k / (beta^2 true + predicted)] for all sizes of the other side; `predicted`: of the predictor's table."""
     own = table.sizes.astype(np.float64)
     both = (beta2 * sizes[:, None] + own) if predicted else (beta2 * own + sizes[:, None])
     return ((1.0 + beta2) / both) @ table.rows
