@@ -211,9 +211,16 @@ def test_scores_and_net_weights():
     assert (problem.n, problem.size) == (6, 18)
 
 
-def test_a_game_of_value_zero():
-    """max(|P|, |D|) is no unit where both vanish; the gap is then absolute."""
+def test_games_of_value_zero():
+    """max(|P|, |D|) is no unit where both vanish: a thousandth of the largest payoff takes its place."""
     assert sd.certify(sd.Game(np.zeros((3, 2))), [0.5, 0.5], [1.0, 0.0, 0.0]).relative_gap == 0.0
+    fair = np.array([[0.0, -1.0, 2.0], [1.0, 0.0, -2.0], [-2.0, 2.0, 0.0]])
+    game = sd.Game(fair)
+    solution = sd.solve(game, tol=1e-6)
+    assert solution.status is sd.Status.CONVERGED
+    assert solution.certificate.scale == game.least_scale == 2e-3
+    assert solution.certificate.gap <= 2e-9
+    assert sd.Game(fair, Ball(3), Simplex(3)).least_scale == 0.0
 
 
 def test_what_makes_no_game():

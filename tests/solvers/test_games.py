@@ -8,6 +8,7 @@ import scipy.sparse as sp
 
 import saddlery as sd
 from saddlery.geometry import CappedSimplex, Simplex
+from saddlery.matrix.partial import PartialMatrix
 from saddlery.solvers.breg_svrg import BregSVRG
 from saddlery.solvers.extragradient import Extragradient, place_at
 
@@ -170,6 +171,25 @@ def test_no_progress_ends_a_run():
     solution = sd.solve(boosting(), "extragradient", tol=0.0, max_epochs=1000)
     assert solution.status in (sd.Status.STALLED, sd.Status.CONVERGED)
     assert solution.certificate.relative_gap < 1e-12
+
+
+def test_data_that_are_read_in_parts():
+    """Extragradient needs products only; variance reduction draws rows and columns, and refuses."""
+
+    class InParts(PartialMatrix):
+        def read_rows(self, index):
+            return np.ascontiguousarray(K[index])
+
+        def read_cols(self, index):
+            return np.asfortranarray(K[:, index])
+
+    K = np.random.default_rng(4).standard_normal((30, 8))
+    players = Simplex(8, entropy=0.1), Simplex(30, entropy=0.1)
+    whole, parts = sd.Game(K, *players), sd.Game(InParts(K.shape, K.size, False, float, block_bytes=500), *players)
+    one, two = (sd.solve(game, "extragradient", tol=1e-8).certificate for game in (whole, parts))
+    assert two.primal == pytest.approx(one.primal, abs=1e-8)
+    with pytest.raises(sd.UnsupportedError, match="data in memory"):
+        sd.solve(parts, "breg_svrg")
 
 
 def test_who_can_solve_games():

@@ -6,11 +6,34 @@ weights. Averages are taken of points, by plain arithmetic.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["Player"]
+from saddlery.parts import kernel, part
+
+__all__ = ["NoPart", "Player", "average_in", "turn_of"]
+
+
+@part
+class NoPart(NamedTuple):
+    """Nothing: kernels need a part, and these need nothing else."""
+
+
+@kernel(fast_sums=True)
+def average_in(nothing, mean, other, share):
+    """mean += share (other - mean)."""
+    for i in range(mean.shape[0]):
+        mean[i] += share * (other[i] - mean[i])
+
+
+@kernel(fast_sums=True)
+def turn_of(nothing, a, b, c, d):
+    """<a - b, c - d>."""
+    total = 0.0
+    for i in range(a.shape[0]):
+        total += (a[i] - b[i]) * (c[i] - d[i])
+    return total
 
 
 class Player:
@@ -60,6 +83,10 @@ class Player:
     def prox(self, state: Any, gradient: np.ndarray, step: float) -> Any:
         """argmin_x ``step (<gradient, x> + R(x)) + D(x, state)`` over the set; who maximises gives the negative gradient."""
         raise NotImplementedError
+
+    def prox_into(self, spare: Any, state: Any, gradient: np.ndarray, step: float) -> Any:
+        """`prox` in the memory of a state that nobody needs any more; a player that cannot do so takes new memory."""
+        return self.prox(state, gradient, step)
 
     def slope(self, x: np.ndarray) -> Any:
         """Gradient of the part of R that `prox` leaves out; solvers add it to the gradient. 0.0 where `prox` has all of R."""

@@ -31,14 +31,14 @@ class Blocks(NamedTuple):
 
 
 @kernel
-def _cap_block(blocks, first, last, logs, log_c, log_x, x):
+def _cap_block(blocks, first, last, log_c, log_x, x):
     """min(c exp(logs), cap) with the sum 1 for one block in which some weights exceed their caps; returns log c."""
     for i in range(first, last):
         x[i] = 0.0  # 1 marks what is capped
     while True:
         more = False
         for i in range(first, last):
-            if x[i] == 0.0 and logs[i] + log_c > blocks.log_caps[i]:
+            if x[i] == 0.0 and log_x[i] + log_c > blocks.log_caps[i]:
                 x[i], more = 1.0, True
         if not more:
             break
@@ -46,48 +46,84 @@ def _cap_block(blocks, first, last, logs, log_c, log_x, x):
         for i in range(first, last):
             if x[i] == 1.0:
                 capped += blocks.caps[i]
-            elif logs[i] > top:
-                top = logs[i]
+            elif log_x[i] > top:
+                top = log_x[i]
         rest, total = 1.0 - capped, 0.0
         if top == -math.inf or rest <= 0.0:  # the caps sum to one
             break
         for i in range(first, last):
             if x[i] == 0.0:
-                total += math.exp(logs[i] - top)
+                total += math.exp(log_x[i] - top)
         log_c = math.log(rest) - math.log(total) - top
     for i in range(first, last):
         if x[i] == 1.0:
             x[i], log_x[i] = blocks.caps[i], blocks.log_caps[i]
         else:
-            log_x[i] = logs[i] + log_c
+            log_x[i] += log_c
             log_x[i] = min(log_x[i], blocks.log_caps[i])
             x[i] = math.exp(log_x[i])
     return log_c
 
 
 @kernel(fast_sums=True)
-def entropy_scale(blocks, logs, log_x, x, log_c):
-    """In each block x = min(c exp(logs), cap) with the sum 1, with its logs and log c; log_x may be logs."""
+def _largest(blocks, a):
+    """max a, four at a time: a single chain of comparisons would not become vector code."""
+    one = two = three = four = a[0]
+    for i in range(0, a.shape[0] - 3, 4):
+        one = a[i] if a[i] > one else one
+        two = a[i + 1] if a[i + 1] > two else two
+        three = a[i + 2] if a[i + 2] > three else three
+        four = a[i + 3] if a[i + 3] > four else four
+    for i in range(a.shape[0] // 4 * 4, a.shape[0]):
+        one = a[i] if a[i] > one else one
+    return max(one, two, three, four)
+
+
+@kernel(fast_sums=True)
+def _scale_block(blocks, logs, top, x):
+    """x = exp(logs - top); their sum."""
+    total = 0.0
+    for i in range(x.shape[0]):
+        x[i] = decaying_exp(logs[i] - top)
+        total += x[i]
+    return total
+
+
+@kernel(fast_sums=True)
+def _count_above(blocks, x, c, caps):
+    """How many c x exceed their caps."""
+    count = 0
+    for i in range(x.shape[0]):
+        count += x[i] * c > caps[i]
+    return count
+
+
+@kernel(fast_sums=True)
+def _finish_block(blocks, c, shift, log_x, x):
+    """x *= c, log_x += shift."""
+    for i in range(x.shape[0]):
+        x[i] *= c
+    for i in range(x.shape[0]):
+        log_x[i] += shift
+
+
+@kernel(fast_sums=True)
+def entropy_scale(blocks, log_x, x, log_c):
+    """In each block x = min(c exp(logs), cap) with the sum 1, and log c; `log_x` holds the logs before, and those of x then.
+
+    Blocks are cut out first: loops over all of an array become vector code, loops from one signed number to another do not.
+    """
     for b in range(blocks.starts.shape[0] - 1):
         first, last = blocks.starts[b], blocks.starts[b + 1]
-        top = logs[first]
-        for i in range(first, last):
-            top = logs[i] if logs[i] > top else top
-        total = 0.0
-        for i in range(first, last):
-            x[i] = decaying_exp(logs[i] - top)
-            total += x[i]
-        c, shift, excess = 1.0 / total, -math.log(total) - top, 0
+        logs, weights = log_x[first:last], x[first:last]
+        top = _largest(blocks, logs)
+        total = _scale_block(blocks, logs, top, weights)
+        c, shift = 1.0 / total, -math.log(total) - top
         log_c[b] = shift
-        if blocks.caps.shape[0] > 0:
-            for i in range(first, last):
-                excess += x[i] * c > blocks.caps[i]
-        if excess:
-            log_c[b] = _cap_block(blocks, first, last, logs, shift, log_x, x)
+        if blocks.caps.shape[0] > 0 and _count_above(blocks, weights, c, blocks.caps[first:last]) > 0:
+            log_c[b] = _cap_block(blocks, first, last, shift, log_x, x)
         else:
-            for i in range(first, last):
-                x[i] *= c
-                log_x[i] = logs[i] + shift
+            _finish_block(blocks, c, shift, logs, weights)
 
 
 @kernel(fast_sums=True)
@@ -100,7 +136,7 @@ def entropy_step(blocks, log, gradient, step, strength, log_x, x, log_c):
     else:
         for i in range(log.shape[0]):
             log_x[i] = share * (log[i] - step * gradient[i])
-    entropy_scale(blocks, log_x, log_x, x, log_c)
+    entropy_scale(blocks, log_x, x, log_c)
 
 
 @kernel(fast_sums=True)

@@ -24,7 +24,7 @@ from saddlery.geometry.simplex_steps import (
     scaled_value,
 )
 
-__all__ = ["CappedSimplex", "LogWeights", "ProductOfSimplices", "Simplex"]
+__all__ = ["CappedSimplex", "LogWeights", "ProductOfSimplices", "Simplex", "Simplices"]
 
 EXCESS = 1e-11  # by which a sum or a cap may be missed
 FLOOR = 1e-300  # of weights whose log is taken
@@ -104,9 +104,9 @@ class Simplices(Player):
 
     def _scaled(self, logs: np.ndarray) -> tuple[LogWeights, np.ndarray]:
         """min(c exp(logs), cap) with the sum 1, and log c, for each block."""
-        out = LogWeights(np.empty(self.shape), np.empty(self.shape))
+        out = LogWeights(logs.copy(), np.empty(self.shape))
         log_c = np.empty(self.blocks.starts.size - 1)
-        entropy_scale(self.blocks, logs, out.log, out.x, log_c)
+        entropy_scale(self.blocks, out.log, out.x, log_c)
         return out, log_c
 
     # -- steps
@@ -115,8 +115,12 @@ class Simplices(Player):
         if self.geometry == "euclidean":
             v = (state - step * gradient) / (1.0 + step * self.l2)
             return self._euclid(v, step * self.entropy, state)
-        out = LogWeights(np.empty(self.shape), np.empty(self.shape))
-        log_c = np.empty(self.blocks.starts.size - 1)
+        return self.prox_into(LogWeights(np.empty(self.shape), np.empty(self.shape)), state, gradient, step)
+
+    def prox_into(self, spare: Any, state: Any, gradient: np.ndarray, step: float) -> Any:
+        if self.geometry == "euclidean":
+            return self.prox(state, gradient, step)
+        out, log_c = spare, np.empty(self.blocks.starts.size - 1)
         entropy_step(self.blocks, state.log, gradient, float(step), self.entropy, out.log, out.x, log_c)
         return out
 

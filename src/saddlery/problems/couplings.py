@@ -6,6 +6,7 @@ Signs of rows and complements of columns are applied on the way, so that nothing
 from __future__ import annotations
 
 import math
+import operator
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -83,6 +84,17 @@ class Coupling:
     def size(self) -> int:
         """Entries that one product reads."""
         return self.matrix.nnz
+
+    @cached_property
+    def largest(self) -> float:
+        """A bound on the absolute entries; 0 for data that are read in parts, where it is not worth a pass."""
+        if not self.matrix.compiled:
+            return 0.0
+        values = self.matrix.values.data if self.matrix.is_sparse else self.matrix.values
+        most = max(float(values.max()), -float(values.min()), 0.0) if values.size else 0.0
+        for factor, combine in ((self.scales, operator.mul), (self.offsets, operator.add), (self.signs, operator.mul)):
+            most = most if factor is None else combine(most, float(np.abs(factor).max()))
+        return most
 
     def times(self, x: np.ndarray) -> np.ndarray:
         """K x."""

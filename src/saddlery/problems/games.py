@@ -14,11 +14,12 @@ x, the maximiser y; both are arrays. Solvers see of a game
 - ``players_at(point)``: the other way, for a start: (x, y), each None if it is unknown;
 
 and the loop what it sees of every problem: ``evaluate certificate certify first_point as_point nonzeros check_cost size``.
-The scale of relative gaps is max(|P|, |D|) of the best values so far.
+The scale of relative gaps is max(|P|, |D|) of the best values so far, and `least_scale` where that is smaller.
 """
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
@@ -26,7 +27,7 @@ import numpy as np
 from saddlery.certificate import Certificate
 from saddlery.errors import InputError
 from saddlery.geometry.players import Player
-from saddlery.geometry.simplices import Simplex
+from saddlery.geometry.simplices import Simplex, Simplices
 from saddlery.matrix import as_matrix
 from saddlery.point import Point
 from saddlery.problems.couplings import Coupling, EntrySampling, RowColumnSampling, Snapshot
@@ -111,9 +112,15 @@ class GameProblem:
         """The points of the players at a start."""
         raise NotImplementedError
 
+    @property
+    def least_scale(self) -> float:
+        """The unit of gaps where both values are smaller than this: else games of value 0 could never be solved."""
+        return 0.0
+
     def certificate(self, primal: float, dual: float, a: Any) -> Certificate:
-        """The certificate of two values, in units of the larger of them; if both are 0, of 1."""
+        """The certificate of two values, in units of the larger of them, or of `least_scale`; if all are 0, of 1."""
         scale = max(abs(primal), abs(dual))
+        scale = scale if scale > self.least_scale else self.least_scale
         size = scale + self.magnitude(a) if primal < dual else scale
         return Certificate.of(primal, dual, scale if np.isfinite(scale) else 1.0, size)
 
@@ -140,6 +147,7 @@ class Game(GameProblem):
     - dual value ``D(y) = e.y - H(y) + min_x R(x) + <K'y + c, x>``: what y gets at least
 
     Both maxima have closed forms, so every pair of points has a finite certificate. ``solution.w`` is x and ``solution.dual`` is y.
+    Relative gaps are in units of max(|P|, |D|), and of a thousandth of the largest entry of K where that is more.
 
     Parameters
     ----------
@@ -184,6 +192,13 @@ class Game(GameProblem):
     @property
     def size(self) -> int:
         return self.coupling.size
+
+    @cached_property
+    def least_scale(self) -> float:  # type: ignore[override]
+        """A thousandth of the largest payoff, where both players mix (up to a factor for outputs with offsets)."""
+        if not all(isinstance(player, Simplices) for player in self.players):
+            return 0.0
+        return ZERO * self.coupling.largest
 
     # -- the coupling
 
@@ -264,6 +279,7 @@ class Game(GameProblem):
 
 
 EMPTY = np.empty(0)
+ZERO = 1e-3  # of the largest payoff: a value below counts as 0 when gaps are measured
 
 
 def _as_linear(name: str, values: Any, count: int) -> np.ndarray | None:

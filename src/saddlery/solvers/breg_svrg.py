@@ -36,9 +36,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from saddlery.errors import InputError
+from saddlery.geometry.players import NoPart, average_in
 from saddlery.point import Point
 from saddlery.problems.games import Snapshot
 from saddlery.solvers.base import Needs, Solver, State
+from saddlery.solvers.extragradient import ascent, descent, proxed
 
 __all__ = ["BregSVRG"]
 
@@ -190,18 +192,25 @@ class BregSVRG(Solver):
         u, v, snapshot = state.u, state.v, state.snapshot
         x, y = one.point(u), two.point(v)
         mean_x, mean_y, weight = np.zeros_like(x), np.zeros_like(y), 0.0
+        spare_u = spare_v = None
+        room, length = np.empty_like(y), share * state.step
         for t in range(state.length):
+            old_u, old_v = u, v
             if self.form == "convex":
                 x = one.response(-problem.gradient_x(x, y))
                 vy = sampling.gradient_y(draws, t, x, y, snapshot)
             else:
                 vx, vy = sampling.gradients(draws, t, x, y, snapshot)
-                u = one.prox(self._pulled(one, u, state.centre[0], share), vx + one.slope(x), share * state.step)
-            v = two.prox(self._pulled(two, v, state.centre[1], share), two.slope(y) - vy, share * state.step)
+                u = proxed(one, spare_u, self._pulled(one, u, state.centre[0], share), descent(one, vx, x), length)
+            v = proxed(two, spare_v, self._pulled(two, v, state.centre[1], share), ascent(two, vy, y, room), length)
             x, y = (x if self.form == "convex" else one.point(u)), two.point(v)
+            if t > 0 and self.form == "saddle":  # the states of the last step but one: made here, and seen by nobody
+                spare_u, spare_v = old_u, old_v
+            elif t > 0:
+                spare_v = old_v
             weight = 1.0 + weight / rho  # sum of rho^(s - t) over s <= t: never too large a number
-            mean_x += (x - mean_x) / weight
-            mean_y += (y - mean_y) / weight
+            average_in(NoPart(), mean_x.reshape(-1), x.reshape(-1), 1.0 / weight)
+            average_in(NoPart(), mean_y.reshape(-1), y.reshape(-1), 1.0 / weight)
         state.u, state.v, state.snapshot = u, v, self._snapshot(problem, mean_x, mean_y)
         state.accesses += problem.pair_cost + state.length * (sampling.cost + (problem.cost_x if self.form == "convex" else 0.0))
         state.effective += 1.0 + state.length * sampling.cost / problem.size

@@ -32,10 +32,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from saddlery.errors import InputError
+from saddlery.geometry.players import NoPart, average_in, turn_of
 from saddlery.point import Point
 from saddlery.solvers.base import Needs, Solver, State
 
-__all__ = ["Extragradient", "Place", "better_of", "place_at"]
+__all__ = ["Extragradient", "Place", "ascent", "better_of", "descent", "place_at", "proxed"]
 
 LARGER, SMALLER = 1.1, 0.5
 LEAST_STEP = 1e-18  # in units of the first: below it, no step is accepted in floating point
@@ -63,12 +64,34 @@ def place_at(problem: Any, u: Any, v: Any) -> Place:
     return Place(u, v, x, y, *problem.gradients(x, y))
 
 
+def descent(player: Any, gradient: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """The gradient with the part of the regulariser that the player's prox leaves out."""
+    slope = player.slope(x)
+    return gradient if isinstance(slope, float) and slope == 0.0 else gradient + slope
+
+
+def ascent(player: Any, gradient: np.ndarray, y: np.ndarray, room: np.ndarray) -> np.ndarray:
+    """The same for the maximiser, whose gradient has the other sign; written to `room`."""
+    np.negative(gradient, out=room)
+    return descent(player, room, y)
+
+
+def proxed(player: Any, spare: Any, state: Any, gradient: np.ndarray, step: float) -> Any:
+    """prox, in the memory of a spare state if there is one: new memory may cost more than the step itself."""
+    return player.prox(state, gradient, step) if spare is None else player.prox_into(spare, state, gradient, step)
+
+
 def better_of(problem: Any, points: list[Point]) -> tuple[Point, list[float]]:
     """The best primal part and the best dual part of several points in one, and the gap of each."""
     values = [problem.evaluate(point) for point in points]
     primals, duals = [value for value, _ in values], [best.value for _, best in values]
     first, second = points[int(np.argmin(primals))], points[int(np.argmax(duals))]
     return first._replace(dual=second.dual, Xta=second.Xta), [p - d for p, d in zip(primals, duals, strict=True)]
+
+
+def _turn(a: np.ndarray, b: np.ndarray, c: np.ndarray, d: np.ndarray) -> float:
+    """<a - b, c - d>."""
+    return float(turn_of(NoPart(), a.reshape(-1), b.reshape(-1), c.reshape(-1), d.reshape(-1)))
 
 
 def _is_near(x: np.ndarray, other: np.ndarray) -> bool:
@@ -79,7 +102,10 @@ def _is_near(x: np.ndarray, other: np.ndarray) -> bool:
 class _State(State):
     def __init__(self, now: Place, step: float):
         self.now, self.step, self.first_step = now, step, step
+        self.shown = now  # its arrays were handed out
         self.mean: Any = None
+        self.spares: list[Any] = []
+        self.room = np.empty_like(now.gy)
         self.weight = 0.0
         self.judged: Any = None
         self.use_mean = False
@@ -137,10 +163,13 @@ class Extragradient(Solver):
             if not state.stalled:
                 self._iterate(problem, state)
         state.epochs += 1
+        state.shown = state.now
         if state.epochs >= state.next_look:
             self._look(problem, state)
+        elif state.use_mean:
+            state.judged = problem.pair(*(item.copy() for item in state.mean))
         else:
-            state.judged = problem.pair(*(state.mean if state.use_mean else state.now[2:]))
+            state.judged = problem.pair(*state.now[2:])
 
     def point(self, problem: Any, state: _State) -> Point:
         return state.judged
@@ -150,42 +179,59 @@ class Extragradient(Solver):
     def _iterate(self, problem: Any, state: _State) -> None:
         now = state.now
         while True:
-            ahead = self._move(problem, state, now, now.x, now.y, now.gx, now.gy)
-            then = self._move(problem, state, now, ahead.x, ahead.y, ahead.gx, ahead.gy, gradients=False)
+            ahead = self._with_gradients(problem, state, self._move(problem, state, now, now))
+            then = self._move(problem, state, now, ahead)
             if self._accepts(problem, state.step, now, ahead, then):
                 break
+            state.spares += [(ahead.u, ahead.v), (then.u, then.v)]
             state.step *= SMALLER
             state.rejected += 1
             if state.step < LEAST_STEP * state.first_step:
                 state.stalled = True
                 return
-        share = state.step / (state.weight + state.step)
-        state.weight += state.step
-        new = ahead[2:]
-        state.mean = new if state.mean is None else tuple(a + share * (b - a) for a, b in zip(state.mean, new, strict=True))
+        self._average(state, ahead)
         state.still = state.still + 1 if _is_near(then.x, now.x) and _is_near(then.y, now.y) else 0
         state.stalled = state.still >= STILL
-        state.now = Place(then.u, then.v, then.x, then.y, *problem.gradients(then.x, then.y))
-        state.pairs += 1
-        state.accesses += problem.pair_cost
+        state.spares.append((ahead.u, ahead.v))
+        if now is not state.shown:
+            state.spares.append((now.u, now.v))
+        state.now = self._with_gradients(problem, state, then)
         state.iterations += 1
         state.step *= LARGER
 
-    def _move(self, problem: Any, state: _State, now: Place, x: Any, y: Any, gx: Any, gy: Any, gradients: bool = True) -> Place:
-        """prox of step G at a place, with the gradients there if they are wanted."""
+    def _move(self, problem: Any, state: _State, now: Place, at: Place) -> Place:
+        """prox of step G, from the place `now` with the gradients of the place `at`, which the new place still has."""
         one, two = problem.players
-        u, v = one.prox(now.u, gx + one.slope(x), state.step), two.prox(now.v, two.slope(y) - gy, state.step)
-        if not gradients:
-            return Place(u, v, one.point(u), two.point(v), gx, gy)
+        spare_u, spare_v = state.spares.pop() if state.spares else (None, None)
+        u = proxed(one, spare_u, now.u, descent(one, at.gx, at.x), state.step)
+        v = proxed(two, spare_v, now.v, ascent(two, at.gy, at.y, state.room), state.step)
+        return Place(u, v, one.point(u), two.point(v), at.gx, at.gy)
+
+    def _with_gradients(self, problem: Any, state: _State, place: Place) -> Place:
+        """A place with the gradients there, which are counted."""
         state.pairs += 1
         state.accesses += problem.pair_cost
-        return place_at(problem, u, v)
+        gx, gy = problem.gradients(place.x, place.y)
+        return place._replace(gx=gx, gy=gy)
+
+    def _average(self, state: _State, ahead: Place) -> None:
+        """Take a place into the mean, with the weight of its step."""
+        if state.mean is None or state.weight == 0.0:
+            state.mean = tuple(item.copy() for item in ahead[2:])
+        state.weight += state.step
+        for mean, item in zip(state.mean, ahead[2:], strict=True):
+            average_in(NoPart(), mean.reshape(-1), item.reshape(-1), state.step / state.weight)
 
     def _accepts(self, problem: Any, step: float, now: Place, ahead: Place, then: Place) -> bool:
         one, two = problem.players
-        turn_x = ahead.gx - now.gx + (one.slope(ahead.x) - one.slope(now.x))
-        turn_y = now.gy - ahead.gy + (two.slope(ahead.y) - two.slope(now.y))
-        turn = float(np.vdot(turn_x, ahead.x - then.x) + np.vdot(turn_y, ahead.y - then.y))
+        turn = 0.0
+        for player, sign, g, g0, x, x0, x2 in (
+            (one, 1.0, ahead.gx, now.gx, ahead.x, now.x, then.x),
+            (two, -1.0, ahead.gy, now.gy, ahead.y, now.y, then.y),
+        ):
+            turn += sign * _turn(g, g0, x, x2)
+            slope = player.slope(x) - player.slope(x0)
+            turn += 0.0 if isinstance(slope, float) else float(np.vdot(slope, x - x2))
         if not math.isfinite(turn):
             return False
         near = one.divergence(ahead.u, now.u) + two.divergence(ahead.v, now.v)
@@ -194,7 +240,7 @@ class Extragradient(Solver):
 
     def _look(self, problem: Any, state: _State) -> None:
         """Judge the last iterate and the mean, offer what is best of both, and begin anew where that pays."""
-        points = [problem.pair(*state.now[2:]), problem.pair(*state.mean)]
+        points = [problem.pair(*state.now[2:]), problem.pair(*(item.copy() for item in state.mean))]
         state.judged, (last, mean) = better_of(problem, points)
         state.use_mean = mean < last
         wait = 1 if state.use_mean else state.epochs  # where the mean is ahead it is looked at often, else seldom
@@ -205,8 +251,9 @@ class Extragradient(Solver):
             return
         if mean < AHEAD * last:
             one, two = problem.players
-            state.now = place_at(problem, one.state_at(state.mean[0]), two.state_at(state.mean[1]))
+            state.now = place_at(problem, one.state_at(state.mean[0].copy()), two.state_at(state.mean[1].copy()))
             state.pairs += 1
             state.accesses += problem.pair_cost
             state.restarts += 1
-        state.mean, state.weight, state.began_gap, state.began = state.now[2:], 0.0, gap, state.iterations
+        state.mean, state.weight = tuple(item.copy() for item in state.now[2:]), 0.0
+        state.began_gap, state.began = gap, state.iterations
