@@ -85,6 +85,7 @@ class FScoreProblem(GameProblem):
     """
 
     kind = "fscore"
+    least_scale = 1e-2  # scores lie between 0 and 1: gaps are never measured in a smaller unit
     aux_is_primal = True  # the predictor belongs to the primal point: the loop keeps both together
     schemes: ClassVar[tuple[str, ...]] = ("independent", "rows")
 
