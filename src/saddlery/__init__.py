@@ -20,6 +20,8 @@ _PLACES = {
     "OneVsRestSlackSVM": "saddlery.problems.slack_classes",
     "CompletionProblem": "saddlery.problems.completion",
     "LowRank": "saddlery.problems.completion",
+    "FScoreProblem": "saddlery.problems.fscore",
+    "FScoreClassifier": "saddlery.estimators.fscore",
     "Game": "saddlery.problems.games",
     "BoostingProblem": "saddlery.problems.boosting",
     "Certificate": "saddlery.certificate",
@@ -61,6 +63,8 @@ __all__ = [
     "CompletionProblem",
     "ConvergenceDisplay",
     "DaskLinearProblem",
+    "FScoreClassifier",
+    "FScoreProblem",
     "FeaturesOnDemand",
     "FetchedMatrix",
     "Game",
@@ -124,6 +128,7 @@ if TYPE_CHECKING:  # what type checkers and editors see
     from saddlery.estimators.completion import MatrixCompletion
     from saddlery.estimators.cur import CURDecomposition
     from saddlery.estimators.cv import LinearClassifierCV, LinearRegressorCV
+    from saddlery.estimators.fscore import FScoreClassifier
     from saddlery.estimators.lpboost import LPBoostClassifier
     from saddlery.estimators.random_binning import RandomBinning
     from saddlery.estimators.regressor import LinearRegressor
@@ -135,6 +140,7 @@ if TYPE_CHECKING:  # what type checkers and editors see
     from saddlery.problems.boosting import BoostingProblem
     from saddlery.problems.completion import CompletionProblem, LowRank
     from saddlery.problems.cur import CURProblem
+    from saddlery.problems.fscore import FScoreProblem
     from saddlery.problems.games import Game
     from saddlery.problems.linear import LinearProblem
     from saddlery.problems.multiclass import MulticlassProblem

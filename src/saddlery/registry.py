@@ -146,6 +146,7 @@ SOLVERS = Registry(
         "cur_splitting": "saddlery.solvers.cur_splitting:CURSplitting",
         "cur_corrective": "saddlery.solvers.cur_corrective:CURCorrective",
         "low_rank": "saddlery.solvers.low_rank:LowRankCorrective",
+        "double_oracle": "saddlery.solvers.double_oracle:DoubleOracle",
         "extragradient": "saddlery.solvers.extragradient:Extragradient",
         "breg_svrg": "saddlery.solvers.breg_svrg:BregSVRG",
         "slack_exact": "saddlery.solvers.slack_exact:SlackExact",
@@ -179,5 +180,7 @@ EXPERIMENTS = Registry(
         "sublinear-figure1": "saddlery.experiments.sublinear_figure1:SublinearFigure1",
         "lpboost-figure1": "saddlery.experiments.lpboost_figure1:LPBoostFigure1",
         "simba-figure1": "saddlery.experiments.simba_figure1:SimbaFigure1",
+        "fscore-figure2": "saddlery.experiments.fscore_figure2:FScoreFigure2",
+        "fscore-figure3": "saddlery.experiments.fscore_figure3:FScoreFigure3",
     },
 )

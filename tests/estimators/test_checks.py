@@ -13,6 +13,7 @@ ESTIMATORS = [
     sd.LinearClassifierCV(n_alphas=5, cv=3),
     sd.LinearRegressorCV(n_alphas=5, cv=3),
     sd.SublinearSVC(),
+    sd.FScoreClassifier(),
     sd.RandomBinning(),
     sd.LPBoostClassifier(),
     sd.LPBoostClassifier("features"),

@@ -34,6 +34,7 @@ class DataSet(NamedTuple):
 SETS = {
     "a9a": DataSet("a9a", 123),
     "adult": DataSet("a9a", 123, test="a9a.t"),
+    "ionosphere": DataSet("ionosphere_scale", 34),
     "w8a": DataSet("w8a", 300),
     "mushrooms": DataSet("mushrooms", 112),
     "gisette": DataSet("gisette_scale", 5000),

@@ -3,6 +3,7 @@
 from saddlery.geometry.balls import Ball, Box, Space
 from saddlery.geometry.entropy import RowEntropy, SignedEntropy
 from saddlery.geometry.euclidean import RowEuclidean
+from saddlery.geometry.fscore_set import FScoreSet
 from saddlery.geometry.mixed_norm import BlockPower
 from saddlery.geometry.players import Player
 from saddlery.geometry.simplices import CappedSimplex, ProductOfSimplices, Simplex
@@ -12,6 +13,7 @@ __all__ = [
     "BlockPower",
     "Box",
     "CappedSimplex",
+    "FScoreSet",
     "Player",
     "ProductOfSimplices",
     "RowEntropy",

@@ -119,6 +119,8 @@ class Solution:
         What it cost.
     state : State
         The solver's state; give it as `start` to go on exactly where this run stopped.
+    aux : object
+        The further primal variable of problems that have one: the predictor of an F-score game.
     """
 
     w: Any
@@ -132,6 +134,7 @@ class Solution:
     seconds: float = 0.0
     passes: float = 0.0
     state: State | None = field(default=None, repr=False)
+    aux: Any = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)

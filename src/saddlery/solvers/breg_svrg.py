@@ -109,7 +109,7 @@ class BregSVRG(Solver):
 
     name: ClassVar[str] = "breg_svrg"
     paper: ClassVar[str] = "Shi, Zhang & Yu 2017, Algorithms 1 and 2"
-    needs: ClassVar[Needs] = Needs(kind="game")
+    needs: ClassVar[Needs] = Needs(kind=("game", "fscore"))
 
     def init(self, problem: Any, start: Point | None, rng: np.random.Generator) -> _State:
         self._check(problem)

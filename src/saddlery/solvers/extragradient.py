@@ -147,7 +147,7 @@ class Extragradient(Solver):
 
     name = "extragradient"
     paper = "Korpelevich 1976; Nemirovski 2004; Shi, Zhang & Yu 2017"
-    needs = Needs(kind="game", partial=True)
+    needs = Needs(kind=("game", "fscore"), partial=True)
 
     def init(self, problem: Any, start: Point | None, rng: np.random.Generator) -> _State:
         if not 0.0 < self.step_size < math.inf or self.iterations < 1:

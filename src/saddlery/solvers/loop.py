@@ -42,6 +42,7 @@ class _Best:
         self.b: Any = 0.0
         self.a: Any = None
         self.Xta: Any = None
+        self.aux: Any = None
 
     def update(self, problem: Any, point: Point) -> None:
         if hasattr(problem, "complete"):  # what follows from w is not left to the solver, such as the best intercept
@@ -49,6 +50,7 @@ class _Best:
         primal, dual = problem.evaluate(point)
         if primal < self.primal:
             self.primal, self.w = primal, copy.copy(point.w)
+            self.aux = copy.copy(point.aux) if getattr(problem, "aux_is_primal", False) else None
             self.b = float(point.b) if np.ndim(point.b) == 0 else point.b.copy()
         if dual.value > self.dual:
             self.dual, self.a = dual.value, copy.copy(dual.a)
@@ -59,7 +61,7 @@ class _Best:
 
     def confirm(self, problem: Any) -> Certificate:
         """The certificate of the best points, recomputed from the data."""
-        self.primal, dual = problem.evaluate(Point(self.w, self.b, self.a, Xta=self.Xta))
+        self.primal, dual = problem.evaluate(Point(self.w, self.b, self.a, Xta=self.Xta, aux=self.aux))
         self.dual, self.a, self.Xta = dual.value, dual.a, dual.Xta
         return self.certificate(problem)
 
@@ -274,4 +276,5 @@ def _run(
         seconds=clock() - began,
         passes=passes,
         state=state,
+        aux=best.aux,
     )
