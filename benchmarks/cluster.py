@@ -329,7 +329,8 @@ def memory(rows: int = 6_000_000, columns: int = 50, files: int = 150, limit: fl
     text = (
         f"{rows:,} rows x {columns} columns in {files} Parquet files: {on_disk / 1e9:.2f} GB on disk, "
         f"{in_memory / 1e9:.2f} GB in memory. Two workers with a limit of {limit / 1e6:.0f} MB each: the data are "
-        f"{in_memory / limit:.1f} times the limit of a worker, {in_memory / (2 * limit):.1f} times both. `LinearClassifier(alpha=1e-3, tol=1e-6).fit(path, 'y')`: certified "
+        f"{in_memory / limit:.1f} times the limit of a worker, {in_memory / (2 * limit):.1f} times both. "
+        "`LinearClassifier(alpha=1e-3, tol=1e-6).fit(path, 'y')`: certified "
         f"{gap:.1e} after {record['rounds']} rounds, {took:.0f} s. Largest resident size of the workers: {words} (idle: {idle}); "
         f"workers restarted: {restarted}."
     )
