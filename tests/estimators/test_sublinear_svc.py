@@ -287,3 +287,20 @@ def test_cards_and_tables_work_without_a_tolerance(capsys):
     assert "SublinearSVC(10,000,000 accesses" in capsys.readouterr().err
     assert "certified to the tolerance" in model._repr_mimebundle_()["text/html"]
     assert "tol=" not in model._repr_mimebundle_()["text/html"].split("saddlery-card")[1]
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_model_files(tmp_path, classes):
+    from saddlery.model_file import read_model
+
+    X, y = small(90, 4, classes)
+    model = sd.SublinearSVC(slack=0.6, random_state=0).fit(X, y)
+    sd.save(model, tmp_path / "model.saddle")
+    again = sd.load(tmp_path / "model.saddle")
+    np.testing.assert_array_equal(again.decision_function(X), model.decision_function(X))
+    assert again.certificate_ == model.certificate_
+    assert again.feature_accesses_ == model.feature_accesses_
+    assert again.get_params() == model.get_params()
+    np.testing.assert_array_equal(again.C_, model.C_)
+    with pytest.raises(InputError, match="SlackSVMProblem"):
+        read_model(tmp_path / "model.saddle").objective()

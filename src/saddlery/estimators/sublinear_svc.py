@@ -304,6 +304,7 @@ class SublinearSVC(BaseLinearClassifier):
         norms = np.linalg.norm(W, axis=0)
         scale = np.divide(1.0, norms, out=np.ones_like(norms), where=norms > 0.0)
         self._set_weights(np.ascontiguousarray((W * scale).T), b * scale)
+        self._row_weights = None  # a model file has no use for them
         self.certificate_, self.trace_ = solution.certificate, solution.trace
         self.status_, self.solver_ = solution.status, solution.solver
         last = solution.trace[-1].counts if solution.trace else {}
