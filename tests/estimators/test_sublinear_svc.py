@@ -181,7 +181,7 @@ def test_slack_is_at_most_what_the_classes_allow():
     X, y = small()
     y[:] = np.arange(60) < 6
     model = sd.SublinearSVC(slack=0.9).fit(X + 3.0 * y[:, None], y)
-    assert model.slack_ == pytest.approx(0.2)
+    assert model.slack_ == pytest.approx(0.18)
     assert sd.SublinearSVC(slack=0.9, fit_intercept=False).fit(X + 3.0 * y[:, None], y).slack_ == 0.9
 
 
@@ -245,7 +245,7 @@ def test_class_weight():
     y[:] = X[:, 0] + 0.4 * np.random.default_rng(3).standard_normal(200) > 0.9
     plain = sd.SublinearSVC(slack=0.5).fit(X, y)
     balanced = sd.SublinearSVC(slack=0.5, class_weight="balanced").fit(X, y)
-    assert plain.slack_ == pytest.approx(2 * np.mean(y == 1))
+    assert plain.slack_ == pytest.approx(min(0.5, 1.8 * np.mean(y == 1)))
     assert balanced.slack_ == 0.5
     weights = np.where(y == 1, 0.5 / np.mean(y == 1), 0.5 / np.mean(y == 0))
     same = sd.SublinearSVC(slack=0.5).fit(X, y, sample_weight=weights)
