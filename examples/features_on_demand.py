@@ -1,7 +1,7 @@
 """Learn from features that are computed only when they are drawn.
 
-A kernel machine by random Fourier features: 10,000 rows of two numbers each, and 10,000 features cos(omega_j . x_i + phase_j), a matrix
-of 800 MB that nobody ever makes. `SublinearSVC` asks for single rows and columns, keeps to its budget, and says what it has read.
+A kernel machine by random Fourier features: 10,000 rows of two numbers each, and 10,000 features cos(omega_j . x_i + phase_j), a
+matrix of 800 MB that nobody ever makes. `SublinearSVC` asks for single rows and columns, keeps to its budget, and counts them.
 
 Run: python examples/features_on_demand.py
 """
@@ -51,7 +51,8 @@ print(
 print(f"entries by the solver's count {told['total']:.0f}, asked of the matrix {asked}, computed {X.counts['entries_fetched']}")
 print(f"error on new points: {np.mean(model.predict(FourierFeatures(new_points, 10_000, gamma=4.0)) != new_y):.3f}")
 
-# The fair rival: as many entries as rows, and an exact SVM on them. Here it is as good: both rings are everywhere.
+# The fair rival: as many entries as whole rows, and an exact SVM on them. Here it is no worse, since any rows show both rings;
+# docs/sublinear-svm.md has data where rows are not enough.
 rows = rng.permutation(len(y))[: int(told["total"] / X.shape[1])]
 rival = sd.LinearClassifier(loss="hinge", penalty="l2", alpha=1e-4, tol=1e-3, random_state=0)
 rival.fit(X.take_rows(rows).values, y[rows])

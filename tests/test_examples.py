@@ -52,7 +52,7 @@ def test_readme_shows_what_it_prints(tmp_path):
         assert math.isclose(float(printed), float(written), rel_tol=1e-3, abs_tol=1e-5)
 
 
-@pytest.mark.parametrize("page", ["cluster", "constraints", "multiclass", "store"])
+@pytest.mark.parametrize("page", ["cluster", "constraints", "multiclass", "store", "sublinear-svm"])
 def test_code_of_pages_runs(page, tmp_path):
     """All blocks in order, in one process, without warnings."""
     text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")

@@ -27,7 +27,7 @@ from saddlery.registry import LOSSES, PENALTIES, ROW_LOSSES
 __all__ = ["ModelFile", "load", "read_model", "restore", "save"]
 
 FORMAT = 1
-ESTIMATORS = ("LinearClassifier", "LinearRegressor", "LinearClassifierCV", "LinearRegressorCV")
+ESTIMATORS = ("LinearClassifier", "LinearRegressor", "LinearClassifierCV", "LinearRegressorCV", "SublinearSVC")
 VERSIONS = ("saddlery", "numpy", "scipy", "numba", "scikit-learn")
 WEIGHTS = "_row_weights"
 
@@ -49,6 +49,11 @@ class ModelFile(NamedTuple):
     def objective(self) -> dict[str, Any]:
         """What the certificate is about, in the words of :func:`saddlery.verify.verify`."""
         decoder, content = Decoder(self.arrays), self.content["objective"]
+        if "game" in content:
+            raise InputError(
+                f"{self.path} holds a {self.content['estimator']}, a game without loss and penalty: certify it by "
+                "saddlery.SlackSVMProblem(X, y, slack).certify(w, None, b)"
+            )
         try:
             parts = {kind: {name: decoder.decode(node) for name, node in content[kind].items()} for kind in ("loss", "penalty")}
             joint = content.get("classes") == "joint"
@@ -74,7 +79,7 @@ def save(estimator: Any, path: str | os.PathLike[str], about: dict[str, Any] | N
     Parameters
     ----------
     estimator : estimator
-        A fitted `LinearClassifier`, `LinearRegressor`, `LinearClassifierCV` or `LinearRegressorCV`.
+        A fitted `LinearClassifier`, `LinearRegressor`, `LinearClassifierCV`, `LinearRegressorCV` or `SublinearSVC`.
     path : str or path
         The file, by custom ``something.saddle``.
     about : dict, optional
@@ -135,6 +140,9 @@ def _parameters(estimator: Any, encoder: Encoder) -> dict[str, Any]:
 
 def _objective(estimator: Any, encoder: Encoder) -> dict[str, Any]:
     """The objective that the certificate is about; :meth:`ModelFile.objective` reads it."""
+    if not hasattr(estimator, "loss_"):
+        slack = encoder.encode(estimator.slack_, "objective.slack")
+        return {"game": "slack_svm", "slack": slack, "form": estimator.form, "fit_intercept": bool(estimator.fit_intercept)}
     joint = hasattr(estimator.loss_, "row_value")
     return {
         **({"classes": "joint"} if joint else {}),

@@ -181,7 +181,7 @@ def test_slack_is_at_most_what_the_classes_allow():
     X, y = small()
     y[:] = np.arange(60) < 6
     model = sd.SublinearSVC(slack=0.9).fit(X + 3.0 * y[:, None], y)
-    assert model.slack_ == pytest.approx(0.2)
+    assert model.slack_ == pytest.approx(0.18)
     assert sd.SublinearSVC(slack=0.9, fit_intercept=False).fit(X + 3.0 * y[:, None], y).slack_ == 0.9
 
 
@@ -245,7 +245,7 @@ def test_class_weight():
     y[:] = X[:, 0] + 0.4 * np.random.default_rng(3).standard_normal(200) > 0.9
     plain = sd.SublinearSVC(slack=0.5).fit(X, y)
     balanced = sd.SublinearSVC(slack=0.5, class_weight="balanced").fit(X, y)
-    assert plain.slack_ == pytest.approx(2 * np.mean(y == 1))
+    assert plain.slack_ == pytest.approx(min(0.5, 1.8 * np.mean(y == 1)))
     assert balanced.slack_ == 0.5
     weights = np.where(y == 1, 0.5 / np.mean(y == 1), 0.5 / np.mean(y == 0))
     same = sd.SublinearSVC(slack=0.5).fit(X, y, sample_weight=weights)
@@ -287,3 +287,20 @@ def test_cards_and_tables_work_without_a_tolerance(capsys):
     assert "SublinearSVC(10,000,000 accesses" in capsys.readouterr().err
     assert "certified to the tolerance" in model._repr_mimebundle_()["text/html"]
     assert "tol=" not in model._repr_mimebundle_()["text/html"].split("saddlery-card")[1]
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_model_files(tmp_path, classes):
+    from saddlery.model_file import read_model
+
+    X, y = small(90, 4, classes)
+    model = sd.SublinearSVC(slack=0.6, random_state=0).fit(X, y)
+    sd.save(model, tmp_path / "model.saddle")
+    again = sd.load(tmp_path / "model.saddle")
+    np.testing.assert_array_equal(again.decision_function(X), model.decision_function(X))
+    assert again.certificate_ == model.certificate_
+    assert again.feature_accesses_ == model.feature_accesses_
+    assert again.get_params() == model.get_params()
+    np.testing.assert_array_equal(again.C_, model.C_)
+    with pytest.raises(InputError, match="SlackSVMProblem"):
+        read_model(tmp_path / "model.saddle").objective()

@@ -33,6 +33,7 @@ LEAST = 10_000_000  # accesses: with the default budget as much is read of small
 PASSES = 100  # of the exact solver: smaller data than the budget over this are solved exactly
 SAMPLED_SHARE, FEWEST_SAMPLED, MOST_SAMPLED = 0.2, 20, 1000  # of the budget, and rows, for a sampled certificate
 ETA = 1.5  # rate of the row weights: with little noise better than smaller ones, else no worse by much
+ROOM = 0.9  # of the slack that the classes allow for: at all of it the whole smaller class counts, and b is not unique
 POLISH = 0.1  # relative gaps below this are beyond sampling
 EXACT_TOL = 1e-12  # relative gap where the exact solver serves small data
 MOST_STEPS = 5000  # with the default budget
@@ -58,11 +59,11 @@ class SublinearSVC(BaseLinearClassifier):
 
     Parameters
     ----------
-    slack : float, default=0.5
+    slack : float, default=0.4
         Share of the rows whose mean margin counts, above 0 and at most 1; `nu` of scikit-learn's `NuSVC`. It must be larger than
-        twice the share of rows on the wrong side, and much smaller (0.01) if there is little noise. With an intercept it
-        is at most twice the share of the smaller class, and no more is used (`slack_`). With ``form="budget"`` the paper's nu: mean
-        slack in units of X, 0 or more.
+        twice the share of rows on the wrong side, and much smaller (0.01) if there is little noise. With an intercept it can be at
+        most twice the share of the smaller class, and no more than nine tenths of that is used (`slack_`). With
+        ``form="budget"`` the paper's nu: mean slack in units of X, 0 or more.
     budget : float or str, optional
         What may be spent: a number of feature accesses, ``"5%"`` of the entries of X, ``"10s"``, ``"2000 steps"``, or several with
         commas between. By default as many accesses as X has entries, ten million at least, and 5000 steps at most.
@@ -133,7 +134,7 @@ class SublinearSVC(BaseLinearClassifier):
 
     def __init__(
         self,
-        slack: float = 0.5,
+        slack: float = 0.4,
         budget: Any = None,
         form: str = "capped",
         certificate: str | None = "exact",
@@ -240,7 +241,7 @@ class SublinearSVC(BaseLinearClassifier):
                 codes.size if rows.weights is None else rows.weights.sum()
             )
             most = 2.0 * np.minimum(shares, 1.0 - shares) if self.fit_intercept else np.ones(count)
-            slacks = np.minimum(float(self.slack), most)
+            slacks = np.minimum(float(self.slack), ROOM * most if self.fit_intercept else most)
             self.slack_ = float(slacks[0]) if count == 2 else slacks
         if count > 2:
             return OneVsRestSlackSVM(matrix, codes, self.slack_, self.fit_intercept, rows.weights)
@@ -304,6 +305,7 @@ class SublinearSVC(BaseLinearClassifier):
         norms = np.linalg.norm(W, axis=0)
         scale = np.divide(1.0, norms, out=np.ones_like(norms), where=norms > 0.0)
         self._set_weights(np.ascontiguousarray((W * scale).T), b * scale)
+        self._row_weights = None  # a model file has no use for them
         self.certificate_, self.trace_ = solution.certificate, solution.trace
         self.status_, self.solver_ = solution.status, solution.solver
         last = solution.trace[-1].counts if solution.trace else {}
