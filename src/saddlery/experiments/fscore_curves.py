@@ -6,12 +6,13 @@ import math
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from saddlery.experiments.base import Column, Experiment, Outcome, Record, Results, Row, Run, Table
+from saddlery.experiments.base import Chart, Column, Experiment, Outcome, Record, Results, Row, Run, Series, Table
+from saddlery.experiments.papers import BREGMAN
 
 __all__ = ["FScoreFigure"]
 
 MODULE = "saddlery.experiments.fscore_runs"
-PAPER = "Shi, Zhang and Yu, Bregman divergence for stochastic variance reduction, NIPS 2017"
+PAPER = BREGMAN.citation
 FLOOR = 1e-10
 MARKS = [1e-1, 1e-2, 1e-4, 1e-6]
 
@@ -83,6 +84,7 @@ class FScoreFigure(Experiment):
                 ),
             ],
             self._notes(settings, results),
+            self._charts(settings, results),
         )
 
     def _notes(self, settings: dict[str, Any], results: Results) -> list[str]:
@@ -101,34 +103,21 @@ class FScoreFigure(Experiment):
             "the steps' own cost, which is most of the time, and all that the convex forms compute besides.",
         ]
 
-    def draw(self, settings: dict[str, Any], results: Results) -> Any:
-        if results.missing:
-            return None
-        from matplotlib.figure import Figure
-
-        from saddlery.report.displays import COLOURS
-
+    def _charts(self, settings: dict[str, Any], results: Results) -> list[Chart]:
+        """The primal gap and F on the test rows, against passes and against time."""
         best = self._optimum(settings, results)
-        picture = Figure(figsize=(10.4, 7.6), layout="constrained", dpi=120)
-        axes = picture.subplots(2, 2)
-        for method, colour in zip(settings["methods"], COLOURS, strict=False):
-            record = self._curve(settings, results, method)
-            gaps = [max(_gap(record, best, at), FLOOR) for at in range(len(record.result["passes"]))]
-            seconds = [max(value, 1e-3) for value in record.result["seconds"]]
-            axes[0, 0].plot(record.result["passes"], gaps, color=colour, label=method)
-            axes[0, 1].plot(seconds, gaps, color=colour)
-            axes[1, 0].plot(record.result["passes"], record.result["score"], color=colour)
-            axes[1, 1].plot(seconds, record.result["score"], color=colour)
-        for row, what in zip(axes, ("primal gap", "F on the test rows"), strict=True):
-            for ax, unit in zip(row, ("effective passes", "seconds of the processor"), strict=True):
-                ax.set(xlabel=unit, title=what)
-                ax.grid(True, which="major", color="#999999", alpha=0.3, linewidth=0.6)
-                ax.spines[["top", "right"]].set_visible(False)
-            row[1].set(xscale="log")
-        for ax in axes[0]:
-            ax.set(yscale="log")
-        picture.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
-        return picture
+        charts = []
+        for what, column in (("Primal gap", "gap"), ("F on the test rows", "score")):
+            for unit, words in (("passes", "effective passes"), ("seconds", "seconds of the processor")):
+                lines = []
+                for method in settings["methods"]:
+                    record = self._curve(settings, results, method)
+                    x = [max(value, 1e-3) for value in record.result["seconds"]] if unit == "seconds" else record.result["passes"]
+                    gaps = [min(max(_gap(record, best, at), FLOOR), 1e3) for at in range(len(x))]
+                    y = gaps if column == "gap" else record.result["score"]
+                    lines.append(Series(method, x, y, [record.key, best.key] if column == "gap" else [record.key]))
+                charts.append(Chart(what, words, what, lines, log_x=unit == "seconds", log_y=column == "gap"))
+        return charts
 
     def _optimum(self, settings: dict[str, Any], results: Results) -> Record:
         return results.of(self._name(settings), tol=settings["tol"])[0]

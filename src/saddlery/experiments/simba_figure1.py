@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from saddlery.experiments.base import Column, Experiment, Outcome, Record, Results, Row, Run, Table
+from saddlery.experiments.base import Chart, Column, Experiment, Outcome, Record, Results, Row, Run, Series, Table
+from saddlery.experiments.papers import SIMBA
 
 __all__ = ["PAPER", "SimbaFigure1"]
 
-PAPER = "Hazan, Koren and Srebro 2011, Beating SGD: learning SVMs in sublinear time"
+PAPER = SIMBA.citation
 FUNCTION = "saddlery.experiments.simba_runs:curve"
 CLAIM = 100.0  # times fewer accesses than Pegasos, says the paper
 FLOOR = 1e-6  # smaller errors are drawn there
@@ -127,34 +128,7 @@ class SimbaFigure1(Experiment):
         ]
         columns += [Column(f"{rival} / simba", "{}") for rival in RIVALS]
         title = "Passes until the mean error is at most so large, and how many times fewer simba takes"
-        return Outcome([Table(title, tuple(columns), rows, left=2), *tables], notes)
-
-    def draw(self, settings: dict[str, Any], results: Results) -> Any:
-        from matplotlib.figure import Figure
-
-        from saddlery.report.displays import COLOURS
-
-        there = {name: lines for name in settings["problems"] if (lines := _lines(settings, results, name))}
-        panels = [(name, lines, count) for name, lines in there.items() for count in _counts(lines)]
-        across = min(len(panels), 3)
-        down = math.ceil(len(panels) / across)
-        picture = Figure(figsize=(4.2 * across, 3.6 * down + 0.5), layout="constrained", dpi=110)
-        for ax, (name, lines, count) in zip(picture.subplots(down, across, squeeze=False).flat, panels, strict=False):
-            for method, colour in zip(settings["methods"], COLOURS, strict=False):
-                line = lines.get(method)
-                if line is not None:
-                    middle, spread = np.maximum(line.mean, FLOOR), line.deviation
-                    low = np.minimum(spread, middle - FLOOR / 2)
-                    ax.errorbar(line.passes(count), middle, [low, spread], color=colour, label=method, capsize=2, linewidth=1.2)
-            words = f"{name}: {COUNTS[count]} entries counted" if len(_counts(lines)) > 1 else name
-            ax.set(xscale="log", yscale="log", xlabel="passes over the data", ylabel="test error", title=words)
-            ax.grid(True, which="major", color="#999999", alpha=0.3, linewidth=0.6)
-            ax.spines[["top", "right"]].set_visible(False)
-        for ax in picture.axes[len(panels) :]:
-            ax.set_axis_off()
-        handles = {label: handle for ax in picture.axes for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)}
-        picture.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=4, frameon=False)
-        return picture
+        return Outcome([Table(title, tuple(columns), rows, left=2), *tables], notes, _charts(settings, results))
 
 
 class _Line(NamedTuple):
@@ -208,6 +182,22 @@ def _lines(settings: dict[str, Any], results: Results, name: str) -> dict[str, _
         if found:
             lines[method] = min(found, key=lambda line: float(line.mean.min()))
     return lines
+
+
+def _charts(settings: dict[str, Any], results: Results) -> list[Chart]:
+    """Mean error with a band of one deviation, for each way of counting."""
+    charts = []
+    for name in settings["problems"]:
+        lines = _lines(settings, results, name)
+        for count in _counts(lines) if lines else ():
+            words = f"{name}: {COUNTS[count]} entries counted" if len(_counts(lines)) > 1 else name
+            series = []
+            for method, line in lines.items():
+                middle, spread = np.maximum(line.mean, FLOOR), line.deviation
+                low = np.maximum(middle - spread, FLOOR / 2)
+                series.append(Series(method, line.passes(count), middle, line.keys, low, middle + spread))
+            charts.append(Chart(words, "passes over the data", "test error", series))
+    return charts
 
 
 def _counts(lines: dict[str, _Line]) -> list[str]:
