@@ -130,22 +130,22 @@ class Series(NamedTuple):
     ----------
     name : str
         What the legend says; lines of one name, in all charts of an experiment, share a colour.
-    x, y : sequences of float
+    x, y : sequences or arrays of float
         Its points.
     keys : sequence of str
         Records.
-    low, high : sequences of float, optional
+    low, high : sequences or arrays of float, optional
         A band around the line, such as one standard deviation.
     dashed : bool
         A second line of the same name, which the legend does not list again.
     """
 
     name: str
-    x: Sequence[float]
-    y: Sequence[float]
+    x: Any
+    y: Any
     keys: Sequence[str] = ()
-    low: Sequence[float] | None = None
-    high: Sequence[float] | None = None
+    low: Any = None
+    high: Any = None
     dashed: bool = False
 
 
