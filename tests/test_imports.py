@@ -64,12 +64,12 @@ def test_imports_follow_the_arrows(path):
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_heavy_libraries_stay_where_they_belong(path):
-    """scikit-learn in estimators (commands may use it inside functions); plots and data frames never at the top."""
+    """scikit-learn in estimators (commands and experiments may use it inside functions); plots and data frames never at the top."""
     for module, at_top in imports(ast.parse(path.read_text())):
         library = module.split(".")[0]
         if library == "sklearn":
-            assert group(path) == "estimators" or (group(path) == "cli" and not at_top)
-        assert not (at_top and library in ("matplotlib", "pandas", "polars", "pyarrow", "dask", "distributed", "psutil"))
+            assert group(path) == "estimators" or (group(path) in ("cli", "experiments") and not at_top)
+        assert not (at_top and library in ("matplotlib", "plotly", "pandas", "polars", "pyarrow", "dask", "distributed", "psutil"))
         if group(path) == "cli":
             assert not (at_top and library in ("scipy", "numba", "rich", "safetensors"))
 

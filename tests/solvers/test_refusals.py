@@ -111,7 +111,7 @@ def test_needs_are_declared():
         assert solver.name == name
         assert solver.paper
         assert solver.__doc__
-        if set(solver.needs.kinds) <= {"game", "slack_svm", "slack_svm_classes"}:  # games have neither loss nor penalty
+        if set(solver.needs.kinds) <= {"game", "fscore", "slack_svm", "slack_svm_classes"}:  # games have neither loss nor penalty
             continue
         assert solver.needs.loss or solver.needs.row_loss
         assert solver.needs.penalty
