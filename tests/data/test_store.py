@@ -4,7 +4,6 @@ import errno
 import gzip
 import json
 import os
-import resource
 import shutil
 import signal
 import warnings
@@ -213,6 +212,9 @@ def test_bad_arguments(tmp_path):
 # --------------------------------------------------------------------------- kills
 
 
+FORKS = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked here")
+
+
 def kill_before(call, work):
     """Run `work` in a process that is killed before its `call`-th request to the system that matters; whether it was."""
     with warnings.catch_warnings():
@@ -241,6 +243,7 @@ def kill_before(call, work):
     return os.WIFSIGNALED(status)
 
 
+@FORKS
 @pytest.mark.parametrize(
     ("name", "layout", "step"), [("words.csv", "dense", 2), ("packed.svm.gz", "sparse", 5), ("truth.parquet", "sparse", 7)]
 )
@@ -267,6 +270,7 @@ def test_killed_anywhere_and_started_again(files, name, layout, step, tmp_path, 
     assert call > 30
 
 
+@FORKS
 def test_a_replaced_store_survives_kills(tmp_path):
     """With force there is always an old store or a new one, or what becomes one."""
     old, new = np.eye(4), np.full((4, 4), 2.0)
@@ -311,6 +315,23 @@ def test_other_sources_and_options_ask_for_force(files, tmp_path):
     assert json.loads((place / "store.json").read_text())["name"] == "plain"
 
 
+def test_a_source_that_changed_is_not_taken_for_the_same(tmp_path):
+    X, y = table()
+    place = sd.convert((X, y), tmp_path / "store")
+    assert sd.convert((X.copy(order="F"), y), place) == place
+    changed = X.copy()
+    changed[-1, -1] += 1.0
+    for source in ((X, -y), (changed, y), (X, None), (sp.csr_array(X), y), (X, y.astype(object))):
+        with pytest.raises(InputError, match="there already, made from another source"):
+            sd.convert(source, place)
+    path = tmp_path / "a.svm"
+    path.write_text(svmlight(X, y))
+    sd.convert(path, tmp_path / "file")
+    os.utime(path, (2**32, 2**32))
+    with pytest.raises(InputError, match="an older state of it"):
+        sd.convert(path, tmp_path / "file")
+
+
 def test_nothing_of_the_user_is_removed(tmp_path):
     X = np.eye(3)
     (tmp_path / "mine").mkdir()
@@ -331,8 +352,9 @@ def test_two_at_a_time_are_refused(tmp_path):
 
     def again(stage, done, rows):
         if stage == "rows":
-            with pytest.raises(InputError, match="another process is writing"):
-                sd.convert((X, None), tmp_path / "store")
+            for source, force in (((X, None), False), (iter([X]), False), ((2 * X, None), True)):
+                with pytest.raises(InputError, match="another process is writing"):
+                    sd.convert(source, tmp_path / "store", force=force)
 
     X = np.eye(3)
     sd.convert((X, None), tmp_path / "store", progress=again)
@@ -375,8 +397,10 @@ def test_room_is_asked_for_before_an_hour_is_spent(files, tmp_path, monkeypatch)
         assert not list(tmp_path.iterdir())
 
 
+@FORKS
 def test_a_limit_of_the_system(files, tmp_path):
     """A real refusal by the kernel: files may not grow beyond 2,000 bytes."""
+    resource = pytest.importorskip("resource")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         child = os.fork()

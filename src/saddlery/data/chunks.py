@@ -141,9 +141,19 @@ def array_source(X: Any, y: Any, name: str = "data", feature_names: list[str] | 
             last = min(first + step, n)
             yield Chunk(values[first:last], None if y is None else y[first:last], last, last / n)
 
-    check = zlib.crc32(np.ascontiguousarray((values.data if sp.issparse(values) else values).reshape(-1)[:ENDS]).data)
-    identity = {"array": [n, d], "crc32_of_ends": check, "targets": y is not None}
+    pieces = (values.data, values.indices, values.indptr) if sp.issparse(values) else (values,)
+    identity = {"array": [n, d], "crc32": [_checksum(piece) for piece in (*pieces, *(() if y is None else (y,)))]}
     return Source(name, sp.issparse(values), chunks, feature_names, "keep", d, n, values.dtype.name, identity)
+
+
+def _checksum(values: np.ndarray) -> int:
+    """A checksum of all numbers, or texts, of an array."""
+    if values.dtype.kind == "O":
+        return zlib.crc32("\n".join(map(repr, values.tolist())).encode())
+    check, step = 0, max(1, 2**24 // max(1, values[:1].nbytes))
+    for first in range(0, len(values), step):  # whatever the order in memory
+        check = zlib.crc32(np.ascontiguousarray(values[first : first + step]).reshape(-1).view(np.uint8).data, check)
+    return check
 
 
 def _stream_source(stream: Iterator[Any]) -> Source:

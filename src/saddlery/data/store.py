@@ -28,7 +28,7 @@ except ImportError:  # not on Windows
 from saddlery.data.chunks import source_of
 from saddlery.data.store_writer import LOCK, Progress, Writer, description_of, read_journal, remove_work
 from saddlery.errors import InputError
-from saddlery.matrix.store import VERSION, as_bytes
+from saddlery.matrix.store import DESCRIPTION, VERSION, as_bytes
 
 __all__ = ["convert"]
 
@@ -140,31 +140,41 @@ def _begin(place: Path, work: Path, about: dict[str, Any], force: bool) -> dict[
         if (work / "store").exists():
             return old
         if old["stage"] == "done" and place.exists():  # killed after the move
-            remove_work(work)
+            _discard(work)
             return None
     if place.exists() or place.is_symlink():
         same = _is_same(place, about)
         if same and not force:
-            remove_work(work)
+            _discard(work)
             return None
         if not force:
             raise InputError(
-                f"{place} is there already, made from another source or with other options: force (--force) to replace it"
+                f"{place} is there already, made from another source (or an older state of it) or with other options: "
+                "force (--force) to replace it"
             )
     if old is not None and again and not force:
         raise InputError(
             f"{work} was begun from another source or with other options: give the same, or force (--force) to begin anew"
         )
-    remove_work(work)
+    _discard(work)
     (work / "store").mkdir(parents=True)
     return {"version": VERSION, "about": about, "stage": "rows", "position": None, "rows": 0, "columns": 0, "nnz": 0, "files": {}}
 
 
 def _is_same(place: Path, about: dict[str, Any]) -> bool:
-    """Whether at the place is the very store that is asked for; what is no store is refused."""
+    """Whether at the place is the very store that is asked for, not older than its source; what is no store is refused."""
     found = description_of(place)
     asked = (about["source"], about["dtype"], "sparse" if about["sparse"] else "dense")
-    return about["source"] is not None and (found["source"], found["dtype"], found["kind"]) == asked
+    newer = about["modified"] is not None and about["modified"] > (place / DESCRIPTION).stat().st_mtime_ns
+    return about["source"] is not None and not newer and (found["source"], found["dtype"], found["kind"]) == asked
+
+
+def _discard(work: Path) -> None:
+    """Remove what an earlier conversion has left, unless it is still at work."""
+    if (work / LOCK).is_file():
+        with _locked(work):
+            pass
+    remove_work(work)
 
 
 @contextlib.contextmanager
