@@ -1,4 +1,7 @@
-"""The F-score by adversarial prediction: what is guaranteed, what is predicted row by row, and what for a batch together."""
+"""The F-score by adversarial prediction: what is guaranteed, what is predicted row by row, and what for a batch together.
+
+Run: python examples/fscore.py
+"""
 
 import numpy as np
 from sklearn.metrics import f1_score

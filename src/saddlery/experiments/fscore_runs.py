@@ -39,7 +39,7 @@ def split_data(data: Any, train: list[int], test: list[int], seed: int) -> Split
     Examples
     --------
     >>> split = split_data(None, [3, 2], [1, 1], seed=0)
-    >>> split.X.shape, split.y.sum(), split.y_test.shape
+    >>> split.X.shape, float(split.y.sum()), split.y_test.shape
     ((5, 200), 3.0, (2,))
     """
     rng = np.random.default_rng(seed)
