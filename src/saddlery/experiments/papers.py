@@ -24,25 +24,22 @@ DOUBLY_GREEDY = Paper(
     "Lei, Yen, Wu, Dhillon and Ravikumar 2017, Doubly greedy primal-dual coordinate descent",
     holds=(
         "At the settings of the paper both the primal and the dual variables are sparse, and working on both active sets needs "
-        "fewer "
-        "passes than working on all rows or all columns.",
+        "fewer passes than working on all rows or all columns.",
     ),
     fails=(
         "The rate of Theorem 4.2 cannot hold: it does not contain the number of non-zeros of the dual solution, and one step "
-        "changes "
-        "one of them.",
+        "changes one of them.",
         "The strengths of the experiments make sense for the sum of the losses, not for the mean that the paper writes: with "
-        "the mean "
-        "the zero model would be optimal.",
+        "the mean the zero model would be optimal.",
     ),
     errata=(
         "The smooth hinge jumps as printed; the dual step lacks 1/n before the conjugate, and goes to a wrong point; rows are "
-        "chosen by "
-        "a derivative that is not projected, and most steps then move nothing. All are in the errata page, with a test for each.",
+        "chosen by a derivative that is not projected, and most steps then move nothing. All are in the errata page, with a "
+        "test for each.",
     ),
     instead=(
-        "Proximal Newton with working sets, and dual coordinate ascent on active sets where l2 is strong: chosen by facts of the "
-        "problem, with a certificate.",
+        "Proximal Newton with working sets, and dual coordinate ascent on active sets where l2 is strong: chosen by facts of "
+        "the problem, with a certificate.",
     ),
 )
 FRANK_WOLFE = Paper(
@@ -74,8 +71,7 @@ SIMBA = Paper(
     fails=("On sparse text the claim of a hundred times fewer accesses is not reproduced, whichever way accesses are counted.",),
     errata=(
         "The weights are used before they are set, the first sample divides zero by zero, and the factor 1 - z + z^2 is not "
-        "monotone; "
-        "the slack is recomputed here, never averaged.",
+        "monotone; the slack is recomputed here, never averaged.",
     ),
     instead=("The capped simplex in place of the slack, exponential updates, and batches of rows and columns.",),
 )
@@ -86,18 +82,20 @@ BREGMAN = Paper(
         "For the F-score game the entropy needs fewer steps than the Euclidean distance, and each of its steps is cheaper.",
     ),
     fails=(
-        "For boosting the order of the two geometries depends on the steps and on the hypotheses, and with the printed steps neither "
-        "gets far.",
-        "Counted in passes the stochastic method looks far ahead; counted in time it is not, since most of its cost is not in passes. A "
-        "deterministic extragradient method that needs no step is level with it when it is tuned, and ahead when it is not.",
+        "For boosting the order of the two geometries depends on the steps and on the hypotheses, and with the printed steps "
+        "neither gets far.",
+        "Counted in passes the stochastic method looks far ahead; counted in time it is not, since most of its cost is not in "
+        "passes. A deterministic extragradient method that needs no step is level with it when it is tuned, and ahead when it "
+        "is not.",
     ),
     errata=(
-        "The construction (18) of a distribution from marginals is wrong, systematic sampling is right; (15) omits a constant; the "
-        "sampled gradients of the text lack the factor 1/probability; features of 0 and 1 with weights of 0 or more predict one class "
-        "only.",
+        "The construction (18) of a distribution from marginals is wrong, systematic sampling is right; (15) omits a constant; "
+        "the sampled gradients of the text lack the factor 1/probability; features of 0 and 1 with weights of 0 or more predict"
+        " one class only.",
     ),
     instead=(
-        "Adaptive Bregman extragradient; for the unsmoothed F-score a double oracle on sorted scores, certified against all labellings.",
+        "Adaptive Bregman extragradient; for the unsmoothed F-score a double oracle on sorted scores, certified against all "
+        "labellings.",
     ),
 )
 PAPERS = (DOUBLY_GREEDY, FRANK_WOLFE, SUBLINEAR, SIMBA, BREGMAN)
