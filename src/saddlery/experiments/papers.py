@@ -23,14 +23,16 @@ class Paper(NamedTuple):
 DOUBLY_GREEDY = Paper(
     "Lei, Yen, Wu, Dhillon and Ravikumar 2017, Doubly greedy primal-dual coordinate descent",
     holds=(
-        "At the settings of the paper both the primal and the dual variables are sparse, and working on both active sets needs "
-        "fewer passes than working on all rows or all columns.",
+        "At the strengths of the paper both the primal and the dual variables are sparse, and coordinate ascent on both "
+        "active sets, row by row, is the first to arrive.",
     ),
     fails=(
-        "The rate of Theorem 4.2 cannot hold: it does not contain the number of non-zeros of the dual solution, and one step "
-        "changes one of them.",
-        "The strengths of the experiments make sense for the sum of the losses, not for the mean that the paper writes: with "
-        "the mean the zero model would be optimal.",
+        "With the updates of (13), which move all active dual numbers at once, plain coordinate ascent over all rows is "
+        "faster: a safe step for all is far shorter than a step for one.",
+        "The rate of Theorem 4.2 cannot hold: it does not contain the number of non-zeros of the dual solution, and one "
+        "step changes one of them.",
+        "The strengths of the experiments make sense for the sum of the losses, not for the mean that the paper writes: "
+        "with the mean the zero model would be optimal.",
     ),
     errata=(
         "The smooth hinge jumps as printed; the dual step lacks 1/n before the conjugate, and goes to a wrong point; rows are "
