@@ -64,7 +64,7 @@ def _example(name: str) -> Any:
 
 def _needs(needs: Any) -> str:
     if needs.kind != "linear":
-        return f"a {needs.kind} problem"
+        return f"a {' or '.join(needs.kinds)} problem"
     wanted = {
         "smooth": "smooth loss",
         "strongly_convex": "l2 part in the penalty",

@@ -127,7 +127,7 @@ def _walk(split: Split, method: str, options: dict[str, Any], value: float, out:
     while not out.is_done:
         mark = out.marks[len(out.columns["error"])]
         if method == "pegasos" or not matrix.is_sparse:  # a mark can be met to a row or a batch, unless columns differ in length
-            state.room = max(mark * matrix.nnz / (matrix.shape[0] * matrix.shape[1]), state.accesses + 1.0)
+            state.access_limit = max(mark * matrix.nnz / (matrix.shape[0] * matrix.shape[1]), state.accesses + 1.0)
         solver.step(problem, state)
         counts = state.counts
         if out.is_due(counts["dense_accesses"]):

@@ -78,8 +78,8 @@ class State:
     """What a solver moves: arrays, numbers and a random generator, so that a copy resumes exactly.
 
     `accesses` counts the entries of X that were read; `stalled` says that no further step can improve anything;
-    `relative_gap` is the last certified one, written by the loop for solvers that adapt to it; `room` is the number of accesses at
-    which the budget ends, for solvers whose epochs are long. `solver` and `best` are the loop's
+    `relative_gap` is the last certified one, written by the loop for solvers that adapt to it; `access_limit` is the number of
+    accesses at which the budget ends, for solvers whose epochs are long. `solver` and `best` are the loop's
     too: whose state this is, and the best pair of points so far.
     """
 
@@ -89,7 +89,7 @@ class State:
     accesses: float = 0.0
     stalled: bool = False
     relative_gap: float = float("inf")
-    room: float = float("inf")
+    access_limit: float = float("inf")
 
     @property
     def counts(self) -> dict[str, float]:

@@ -96,10 +96,10 @@ class Pegasos(Solver):
     def step(self, problem: Any, state: _State) -> None:
         matrix = problem.matrix
         per_row = max(matrix.nnz / problem.n, 1.0)
-        room = min(state.room - state.accesses, EPOCH)
+        room = min(state.access_limit - state.accesses, EPOCH)
         left = min(problem.n, max(1, math.ceil(room / per_row)))
         block = left if matrix.compiled else max(1, int(BLOCK_BYTES / (8.0 * per_row)))
-        while left > 0 and state.accesses < state.room:
+        while left > 0 and state.accesses < state.access_limit:
             order = state.draw(min(left, block))
             if matrix.compiled:
                 rows, where = matrix.rows, order

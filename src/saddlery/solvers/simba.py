@@ -288,7 +288,7 @@ class Simba(Solver):
         last = math.ceil(max(state.iterations, 1) * GROWTH)
         if self.most is not None:
             last = min(last, self.most)
-        state.advance(problem, last - state.iterations, min(state.room, state.accesses + EPOCH))
+        state.advance(problem, last - state.iterations, min(state.access_limit, state.accesses + EPOCH))
 
     def point(self, problem: Any, state: Any) -> Point:
         return state.point(problem)
