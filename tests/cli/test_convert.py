@@ -67,6 +67,7 @@ def test_refusals(saddlery, folder, tmp_path, args, sentence):
     assert sentence in outcome.sentence()
 
 
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system knows no SIGKILL")
 def test_killed_at_some_moment_and_started_again(command, tmp_path):
     """A real process, killed while it writes, then started again."""
     rng = np.random.default_rng(0)

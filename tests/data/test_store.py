@@ -4,7 +4,6 @@ import errno
 import gzip
 import json
 import os
-import resource
 import shutil
 import signal
 import warnings
@@ -144,6 +143,20 @@ def test_iterators(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["alone", "store"]
 
 
+def test_stores_of_stores(tmp_path):
+    """Another type, another layout, other rows: read in parts and written in chunks."""
+    X, y = table()
+    with sd.open_store(sd.convert((X, y), tmp_path / "first"), load=False) as first:
+        first.block_bytes = 500
+        order = np.random.default_rng(0).permutation(N)
+        shuffled = sd.open_store(sd.convert((first.select(order), y[order]), tmp_path / "shuffled", dtype="float32"))
+        sparse = sd.open_store(sd.convert(first, tmp_path / "sparse", layout="sparse"))
+    np.testing.assert_array_equal(shuffled.values, X[order].astype(np.float32))
+    np.testing.assert_array_equal(shuffled.y, y[order])
+    np.testing.assert_array_equal(sparse.values.toarray(), X)
+    np.testing.assert_array_equal(sparse.y, y)
+
+
 @pytest.mark.parametrize(
     "y", [[True, False, True], [1, 2**60, -3], ["", "ü\n", '"x"'], [0.5, 1.0, -2.0], np.array([1, 2, 3], dtype="u1")]
 )
@@ -199,6 +212,9 @@ def test_bad_arguments(tmp_path):
 # --------------------------------------------------------------------------- kills
 
 
+FORKS = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked here")
+
+
 def kill_before(call, work):
     """Run `work` in a process that is killed before its `call`-th request to the system that matters; whether it was."""
     with warnings.catch_warnings():
@@ -227,11 +243,12 @@ def kill_before(call, work):
     return os.WIFSIGNALED(status)
 
 
+@FORKS
 @pytest.mark.parametrize(
-    ("name", "layout", "step"), [("words.csv", "dense", 1), ("packed.svm.gz", "sparse", 5), ("truth.parquet", "sparse", 7)]
+    ("name", "layout", "step"), [("words.csv", "dense", 2), ("packed.svm.gz", "sparse", 5), ("truth.parquet", "sparse", 7)]
 )
 def test_killed_anywhere_and_started_again(files, name, layout, step, tmp_path, monkeypatch):
-    """Kill at every request (every fifth, every seventh), some twice in a row, start again: the same bytes, nothing left."""
+    """Kill at every second request (fifth, seventh), some twice in a row, start again: the same bytes, nothing left."""
     monkeypatch.setattr(module, "LEAST_MEMORY", 1)
     target = "kind" if name == "words.csv" else None
 
@@ -253,6 +270,7 @@ def test_killed_anywhere_and_started_again(files, name, layout, step, tmp_path, 
     assert call > 30
 
 
+@FORKS
 def test_a_replaced_store_survives_kills(tmp_path):
     """With force there is always an old store or a new one, or what becomes one."""
     old, new = np.eye(4), np.full((4, 4), 2.0)
@@ -297,6 +315,23 @@ def test_other_sources_and_options_ask_for_force(files, tmp_path):
     assert json.loads((place / "store.json").read_text())["name"] == "plain"
 
 
+def test_a_source_that_changed_is_not_taken_for_the_same(tmp_path):
+    X, y = table()
+    place = sd.convert((X, y), tmp_path / "store")
+    assert sd.convert((X.copy(order="F"), y), place) == place
+    changed = X.copy()
+    changed[-1, -1] += 1.0
+    for source in ((X, -y), (changed, y), (X, None), (sp.csr_array(X), y), (X, y.astype(object))):
+        with pytest.raises(InputError, match="there already, made from another source"):
+            sd.convert(source, place)
+    path = tmp_path / "a.svm"
+    path.write_text(svmlight(X, y))
+    sd.convert(path, tmp_path / "file")
+    os.utime(path, (2**32, 2**32))
+    with pytest.raises(InputError, match="an older state of it"):
+        sd.convert(path, tmp_path / "file")
+
+
 def test_nothing_of_the_user_is_removed(tmp_path):
     X = np.eye(3)
     (tmp_path / "mine").mkdir()
@@ -317,8 +352,9 @@ def test_two_at_a_time_are_refused(tmp_path):
 
     def again(stage, done, rows):
         if stage == "rows":
-            with pytest.raises(InputError, match="another process is writing"):
-                sd.convert((X, None), tmp_path / "store")
+            for source, force in (((X, None), False), (iter([X]), False), ((2 * X, None), True)):
+                with pytest.raises(InputError, match="another process is writing"):
+                    sd.convert(source, tmp_path / "store", force=force)
 
     X = np.eye(3)
     sd.convert((X, None), tmp_path / "store", progress=again)
@@ -361,8 +397,10 @@ def test_room_is_asked_for_before_an_hour_is_spent(files, tmp_path, monkeypatch)
         assert not list(tmp_path.iterdir())
 
 
+@FORKS
 def test_a_limit_of_the_system(files, tmp_path):
     """A real refusal by the kernel: files may not grow beyond 2,000 bytes."""
+    resource = pytest.importorskip("resource")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         child = os.fork()

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from saddlery.cli.exits import DONE
+from saddlery.cli.exits import DONE, STOPPED
 from saddlery.errors import InputError
 from saddlery.registry import READERS
 
@@ -48,25 +48,15 @@ def add_parser(subparsers: Any) -> None:
 def run(args: Any) -> int:
     """Convert, and say what was written."""
     from saddlery.cli.show import print_facts
-    from saddlery.data.store import convert
     from saddlery.matrix.store import read_description
 
     if args.n_features is not None and args.n_features < 1:
         raise InputError(f"--n-features must be a positive whole number, not {args.n_features}")
-    with _bar(args.quiet) as progress:
-        place = convert(
-            args.data,
-            args.store,
-            target=False if args.no_target else args.target,
-            n_features=args.n_features,
-            format=args.format,
-            dtype=args.dtype,
-            layout="dense" if args.dense else ("sparse" if args.sparse else "keep"),
-            max_memory=args.max_memory,
-            chunk_rows=args.chunk_rows,
-            force=args.force,
-            progress=progress,
-        )
+    try:
+        place = _convert(args)
+    except KeyboardInterrupt:
+        print("saddlery: interrupted; the same command goes on where it was", file=sys.stderr)
+        return STOPPED
     about = read_description(Path(place))
     n, d = about["shape"]
     size = sum(file["bytes"] for file in about["files"].values())
@@ -82,6 +72,26 @@ def run(args: Any) -> int:
         ]
     )
     return DONE
+
+
+def _convert(args: Any) -> Path:
+    """The conversion that the options describe."""
+    from saddlery.data.store import convert
+
+    with _bar(args.quiet) as progress:
+        return convert(
+            args.data,
+            args.store,
+            target=False if args.no_target else args.target,
+            n_features=args.n_features,
+            format=args.format,
+            dtype=args.dtype,
+            layout="dense" if args.dense else ("sparse" if args.sparse else "keep"),
+            max_memory=args.max_memory,
+            chunk_rows=args.chunk_rows,
+            force=args.force,
+            progress=progress,
+        )
 
 
 @contextmanager

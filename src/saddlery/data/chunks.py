@@ -20,6 +20,7 @@ import scipy.sparse as sp
 from saddlery.data import DEFAULT_FORMAT, format_of, read_data
 from saddlery.errors import InputError
 from saddlery.matrix import as_matrix
+from saddlery.matrix.partial import PartialMatrix
 from saddlery.registry import READERS
 
 __all__ = ["Chunk", "Source", "source_of"]
@@ -79,6 +80,10 @@ def source_of(source: Any, target: Any, n_features: int | None, format: str | No
         return _file_source(Path(source), target, n_features, format, room)
     if format is not None or target is not None or n_features is not None:
         raise InputError("target, n_features and format are about files: leave them out for data in memory")
+    if isinstance(source, tuple) and len(source) == 2 and isinstance(source[0], PartialMatrix):
+        return _stream_source(_parts(*source))
+    if isinstance(source, PartialMatrix):
+        return _stream_source(_parts(source, getattr(source, "y", None)))
     if isinstance(source, tuple) and len(source) == 2:
         return array_source(*source)
     if isinstance(source, np.ndarray) or sp.issparse(source):
@@ -136,9 +141,19 @@ def array_source(X: Any, y: Any, name: str = "data", feature_names: list[str] | 
             last = min(first + step, n)
             yield Chunk(values[first:last], None if y is None else y[first:last], last, last / n)
 
-    check = zlib.crc32(np.ascontiguousarray((values.data if sp.issparse(values) else values).reshape(-1)[:ENDS]).data)
-    identity = {"array": [n, d], "crc32_of_ends": check, "targets": y is not None}
+    pieces = (values.data, values.indices, values.indptr) if sp.issparse(values) else (values,)
+    identity = {"array": [n, d], "crc32": [_checksum(piece) for piece in (*pieces, *(() if y is None else (y,)))]}
     return Source(name, sp.issparse(values), chunks, feature_names, "keep", d, n, values.dtype.name, identity)
+
+
+def _checksum(values: np.ndarray) -> int:
+    """A checksum of all numbers, or texts, of an array."""
+    if values.dtype.kind == "O":
+        return zlib.crc32("\n".join(map(repr, values.tolist())).encode())
+    check, step = 0, max(1, 2**24 // max(1, values[:1].nbytes))
+    for first in range(0, len(values), step):  # whatever the order in memory
+        check = zlib.crc32(np.ascontiguousarray(values[first : first + step]).reshape(-1).view(np.uint8).data, check)
+    return check
 
 
 def _stream_source(stream: Iterator[Any]) -> Source:
@@ -162,6 +177,14 @@ def _stream_source(stream: Iterator[Any]) -> Source:
             pair = None if following is None else _pair(following)
 
     return Source("data", sp.issparse(first[0]), chunks, None, "keep", d, None, first[0].dtype.name)
+
+
+def _parts(matrix: PartialMatrix, y: Any) -> Iterator[tuple[Any, Any]]:
+    """The rows of data that are read in parts, such as another store or some rows of it."""
+    if y is not None and len(y) != matrix.shape[0]:
+        raise InputError(f"y has {len(y)} values, but X has {matrix.shape[0]} rows: give one target for each row")
+    for part, block in matrix.row_parts():
+        yield block.values, None if y is None else np.asarray(y)[part]
 
 
 def _pair(chunk: Any) -> tuple[Any, np.ndarray | None]:

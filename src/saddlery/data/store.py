@@ -28,7 +28,7 @@ except ImportError:  # not on Windows
 from saddlery.data.chunks import source_of
 from saddlery.data.store_writer import LOCK, Progress, Writer, description_of, read_journal, remove_work
 from saddlery.errors import InputError
-from saddlery.matrix.store import VERSION, as_bytes
+from saddlery.matrix.store import DESCRIPTION, VERSION, as_bytes
 
 __all__ = ["convert"]
 
@@ -58,9 +58,9 @@ def convert(
 
     Parameters
     ----------
-    source : str, path, array, sparse matrix, (X, y), or iterator of (X, y)
-        A file that :func:`saddlery.read_data` reads, or data in memory, or chunks of rows of data that nobody has as a whole
-        (an iterator cannot go on where it was: it starts again).
+    source : str, path, array, sparse matrix, store, (X, y), or iterator of (X, y)
+        A file that :func:`saddlery.read_data` reads, or data in memory, or chunks of rows of data that nobody has as a whole, or
+        (some rows of) another store. An iterator or a store cannot go on where it was: it starts again.
     path : str or path
         The directory to be made.
     target, n_features, format
@@ -85,7 +85,7 @@ def convert(
 
     Examples
     --------
-    >>> import tempfile, saddlery as sd
+    >>> import numpy as np, tempfile, saddlery as sd
     >>> def rows():
     ...     for k in range(3):
     ...         yield np.full((2, 4), k, dtype=np.float32), np.array([k, -k])
@@ -140,27 +140,41 @@ def _begin(place: Path, work: Path, about: dict[str, Any], force: bool) -> dict[
         if (work / "store").exists():
             return old
         if old["stage"] == "done" and place.exists():  # killed after the move
-            remove_work(work)
+            _discard(work)
             return None
-    if (place.exists() or place.is_symlink()) and not force:
-        if _is_same(place, about):
-            remove_work(work)
+    if place.exists() or place.is_symlink():
+        same = _is_same(place, about)
+        if same and not force:
+            _discard(work)
             return None
-        raise InputError(f"{place} is there already, made from another source or with other options: force (--force) to replace it")
+        if not force:
+            raise InputError(
+                f"{place} is there already, made from another source (or an older state of it) or with other options: "
+                "force (--force) to replace it"
+            )
     if old is not None and again and not force:
         raise InputError(
             f"{work} was begun from another source or with other options: give the same, or force (--force) to begin anew"
         )
-    remove_work(work)
+    _discard(work)
     (work / "store").mkdir(parents=True)
     return {"version": VERSION, "about": about, "stage": "rows", "position": None, "rows": 0, "columns": 0, "nnz": 0, "files": {}}
 
 
 def _is_same(place: Path, about: dict[str, Any]) -> bool:
-    """Whether at the place is the very store that is asked for; what is no store is refused."""
+    """Whether at the place is the very store that is asked for, not older than its source; what is no store is refused."""
     found = description_of(place)
     asked = (about["source"], about["dtype"], "sparse" if about["sparse"] else "dense")
-    return about["source"] is not None and (found["source"], found["dtype"], found["kind"]) == asked
+    newer = about["modified"] is not None and about["modified"] > (place / DESCRIPTION).stat().st_mtime_ns
+    return about["source"] is not None and not newer and (found["source"], found["dtype"], found["kind"]) == asked
+
+
+def _discard(work: Path) -> None:
+    """Remove what an earlier conversion has left, unless it is still at work."""
+    if (work / LOCK).is_file():
+        with _locked(work):
+            pass
+    remove_work(work)
 
 
 @contextlib.contextmanager

@@ -88,6 +88,8 @@ class LinearModel(CertificateCard, CallbackSupportMixin, BaseEstimator):
                 random_state=seeds[index],
                 callbacks=listeners,
             )
+            if not problems[index].matrix.compiled:
+                solution = replace(solution, state=None)  # its copies of columns would take the room of the next one
             if solution.status is Status.INTERRUPTED:
                 stopped.set()
             elif stopped.is_set() and solution.status is not Status.CONVERGED:
@@ -100,7 +102,9 @@ class LinearModel(CertificateCard, CallbackSupportMixin, BaseEstimator):
                 return [run(0, table)]
             show = [None if table is None else table.labelled(label) for label in labels]
             # The kernels release the GIL and share the matrix, so threads serve better than processes.
-            with ThreadPoolExecutor(effective_n_jobs(self.n_jobs)) as pool:
+            # Data that are read in parts have room for the copies of one solver.
+            workers = effective_n_jobs(self.n_jobs) if problems[0].matrix.compiled else 1
+            with ThreadPoolExecutor(workers) as pool:
                 jobs = [pool.submit(run, index, show[index]) for index in range(len(problems))]
                 try:
                     wait(jobs)

@@ -112,6 +112,7 @@ class Search(NamedTuple):
     ) -> np.ndarray:
         """Scores of shape (penalties, strengths, folds)."""
         jobs = [(i, k) for i in range(len(penalties)) for k in range(len(folds))]
+        n_jobs = n_jobs if data.matrix.compiled else 1  # what is read in parts has room for the copies of one solver
         answers = Parallel(n_jobs=n_jobs, require="sharedmem")(
             delayed(self._score_path)(data, folds[k], penalties[i], grids[i], (task, number)) for number, (i, k) in enumerate(jobs)
         )
