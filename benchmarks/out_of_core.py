@@ -233,7 +233,8 @@ def sublinear(args: argparse.Namespace) -> None:
     lines = [
         "## Part of the data",
         "",
-        f"`python benchmarks/out_of_core.py sublinear --work DIR --rows {n} --limit {args.limit} --max-memory {args.max_memory}`",
+        f"`python benchmarks/out_of_core.py sublinear --work DIR --rows {n} --limit {args.limit} --max-memory {args.max_memory} "
+        f"--seeds {args.seeds}`",
         "",
         f"Dense float32, {n:,} x {n:,}: X has {size / 1e9:.2f} GB. Latent topics: 2 common ones, and 24 that share 0.4 % of the "
         f"rows. Every process is limited to an address space of {args.limit}, `max_memory` is {args.max_memory}.",
