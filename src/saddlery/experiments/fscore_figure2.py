@@ -21,7 +21,7 @@ class FScoreFigure2(FScoreFigure):
         "alpha": 0.1,
         "smoothing": 1.0,
         "tol": 1e-11,
-        "most_passes": 200.0,
+        "most_passes": 100.0,
         "most_seconds": 60.0,
         "methods": methods(1e-2, 1e-6, 100),
         "seed": 0,

@@ -22,7 +22,7 @@ class FScoreFigure3(FScoreFigure):
         "alpha": 0.01,
         "smoothing": 1.0,
         "tol": 1e-11,
-        "most_passes": 200.0,
+        "most_passes": 60.0,
         "most_seconds": 120.0,
         "methods": methods(1e-2, 1e-7, 211),
         "seed": 0,
