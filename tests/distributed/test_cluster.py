@@ -109,6 +109,18 @@ def test_a_worker_that_joins_takes_its_share(tall, split, client, extra):
     assert len(set(there.partitions.pool.owners.values())) == 3
 
 
+def test_a_tree_of_sums_where_there_are_many_runs(tall, split, client, monkeypatch):
+    X, y, _, weights = tall
+    there = sd.DaskLinearProblem(split(X, 9), y, "logistic", sd.penalties.L2(0.3), weights)
+    expected = {name: sd.solve(there, name, tol=1e-5) for name in ("dask_prox_newton", "dask_sdca")}
+    monkeypatch.setattr("saddlery.distributed.rounds.FLAT", 2)
+    monkeypatch.setattr("saddlery.distributed.rounds.FAN_IN", 2)
+    for name, solution in expected.items():
+        tree = sd.solve(there, name, tol=1e-5)
+        assert abs(tree.certificate.gap - solution.certificate.gap) <= 1e-9  # sums in another order
+        np.testing.assert_allclose(tree.w, solution.w, atol=1e-7)
+
+
 def test_files_larger_than_the_room_are_read_again_in_each_round(tall, tmp_path, client, monkeypatch):
     """With room for less than one partition nothing is kept on the workers."""
     X, y, _, _ = tall

@@ -116,7 +116,8 @@ def assign(runs: int, threads: dict[str, int], before: dict[int, str]) -> dict[i
     """
     total, had = sum(threads.values()), list(before.values())
     room = {worker: runs * count // total for worker, count in threads.items()}
-    rest = sorted(threads, key=lambda worker: (room[worker] - had.count(worker), worker))  # who has more keeps more
+    broken = [worker for worker, count in threads.items() if runs * count % total]  # whose share is no whole number
+    rest = sorted(broken, key=lambda worker: (room[worker] - had.count(worker), worker))  # who has more keeps more
     for worker in rest[: runs - sum(room.values())]:
         room[worker] += 1
     owners: dict[int, str] = {}
