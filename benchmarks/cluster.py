@@ -94,8 +94,8 @@ def write(part: str, text: str, record: Any) -> None:
     order = ("agree", "rounds", "overhead", "failure", "memory", "scaling", "fit")
     pages = [f"## {name}\n\n{parts[name]['text']}" for name in order if name in parts]
     (RESULTS / "cluster.md").write_text(
-        "# The cluster, measured\n\nBy `benchmarks/cluster.py`, on two cores that other processes shared: wall times are upper "
-        "bounds.\n\n" + "\n\n".join(pages) + "\n"
+        "# The cluster, measured\n\nBy `benchmarks/cluster.py`, two cores that ten or more other processes shared: "
+        "wall times are upper bounds.\n\n" + "\n\n".join(pages) + "\n"
     )
     print(text)
 
