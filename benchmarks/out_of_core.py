@@ -103,11 +103,9 @@ def topics_of(n: int) -> Any:
 
 
 def write_topics(path: str, n: int, max_memory: int) -> dict[str, Any]:
-    """Generate topics row by row and convert, in a few wide panels of columns."""
+    """Generate topics row by row and convert."""
     import saddlery as sd
-    from saddlery.data import store_writer
 
-    store_writer.LARGEST_CHUNK = max_memory // 3
     X = topics_of(n)
     chunks = ((X.rows(np.arange(k, min(k + 500, n))), X.y[k : k + 500]) for k in range(0, n, 500))
     sd.convert(chunks, path, max_memory=max_memory)

@@ -237,7 +237,7 @@ class Writer:
     def _dense_panels(self, n: int, d: int, first: int) -> Iterator[int]:
         """Panels of columns, transposed: pieces of each row where they are long enough, else all rows in blocks."""
         width = self.dtype.itemsize
-        count = max(1, min(self.memory // (2 * n * width), LARGEST_CHUNK // (n * width)))
+        count = max(1, min(self.memory // (2 * n * width), max(LARGEST_CHUNK // (n * width), PIECE // width)))
         with (self.folder / "rows.values").open("rb", buffering=0) as rows:
             while first < d:
                 last = min(first + count, d)
