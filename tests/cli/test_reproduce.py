@@ -28,8 +28,9 @@ def test_list(saddlery, tmp_path):
     assert "a9a, w8a (not found), mushrooms (not found), gisette (not found)" in done.out
     told = json.loads(saddlery("reproduce", "--list", "--json", "--data", tmp_path).out)["experiments"]
     assert [row["name"] for row in told] == EXPERIMENTS.names()
-    assert told[0]["missing"] == ["w8a", "mushrooms", "gisette"]
-    assert "Table 3" in told[0]["paper"]
+    (table,) = (row for row in told if row["name"] == "frank-wolfe-table3")
+    assert table["missing"] == ["w8a", "mushrooms", "gisette"]
+    assert "Table 3" in table["paper"]
 
 
 def test_text(saddlery, tiny):
@@ -48,7 +49,9 @@ def test_json(saddlery, tiny):
     (report,) = told["experiments"]
     assert report["quick"] is True
     assert report["tables"][0]["rows"][0]["values"] == {"n": 1, "sum": 6}
-    assert report["files"] == ["there/tiny-quick/result.md", "there/tiny-quick/result.json"]
+    names = ("result.md", "result.json", "figure.png", "figure.svg")
+    assert report["files"] == [f"there/tiny-quick/{name}" for name in names]
+    assert Path("there", "quick.html").is_file()
     record = json.loads(Path("there", report["records"][0]).read_text())
     assert record["command"] == "saddlery reproduce tiny --quick"
 
@@ -82,5 +85,5 @@ def test_the_folder_may_come_from_the_environment(saddlery, tiny, monkeypatch):
 def test_usage(saddlery):
     done = saddlery("reproduce")
     assert done.code == 2
-    assert "name an experiment, or 'all': frank-wolfe-table3" in done.sentence()
+    assert "name an experiment, or 'all': doubly-greedy-figure1" in done.sentence()
     assert "did you mean 'frank-wolfe-table3'?" in saddlery("reproduce", "frank-wolfe-table").sentence()

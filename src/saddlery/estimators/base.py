@@ -36,6 +36,12 @@ REMEDIES = {
 }
 
 
+def _read_in_parts(problem: Any) -> bool:
+    """Whether the data of a problem are larger than memory; those of a cluster are elsewhere."""
+    matrix = getattr(problem, "matrix", None)
+    return matrix is not None and not matrix.compiled
+
+
 class LinearModel(CertificateCard, CallbackSupportMixin, BaseEstimator):
     """Base of all estimators that fit one linear problem for each output."""
 
@@ -88,7 +94,7 @@ class LinearModel(CertificateCard, CallbackSupportMixin, BaseEstimator):
                 random_state=seeds[index],
                 callbacks=listeners,
             )
-            if not problems[index].matrix.compiled:
+            if _read_in_parts(problems[index]):
                 solution = replace(solution, state=None)  # its copies of columns would take the room of the next one
             if solution.status is Status.INTERRUPTED:
                 stopped.set()
@@ -103,7 +109,7 @@ class LinearModel(CertificateCard, CallbackSupportMixin, BaseEstimator):
             show = [None if table is None else table.labelled(label) for label in labels]
             # The kernels release the GIL and share the matrix, so threads serve better than processes.
             # Data that are read in parts have room for the copies of one solver.
-            workers = effective_n_jobs(self.n_jobs) if problems[0].matrix.compiled else 1
+            workers = 1 if _read_in_parts(problems[0]) else effective_n_jobs(self.n_jobs)
             with ThreadPoolExecutor(workers) as pool:
                 jobs = [pool.submit(run, index, show[index]) for index in range(len(problems))]
                 try:
