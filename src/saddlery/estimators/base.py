@@ -159,7 +159,7 @@ class LinearModel(CertificateCard, CallbackSupportMixin, BaseEstimator):
             f"{solution.certificate.relative_gap:.2e} was reached in {solution.epochs} epochs ({solution.status}); "
             f"{REMEDIES[solution.status]}",
             ConvergenceWarning,
-            stacklevel=5,
+            stacklevel=6,
         )
 
 
