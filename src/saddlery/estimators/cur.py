@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-import warnings
-from contextlib import nullcontext
 from numbers import Integral
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from saddlery.errors import InputError
-from saddlery.estimators.base import REMEDIES
 from saddlery.estimators.inputs import check_matrix
+from saddlery.estimators.one_fit import OneFit
 from saddlery.estimators.parameters import check_number, check_settings
 from saddlery.problems.cur import CURProblem
-from saddlery.solvers.base import Solution, Status
-from saddlery.solvers.loop import solve
 
 __all__ = ["CURDecomposition"]
 
 DEFAULT_UNITS = 3.0
 
 
-class CURDecomposition(SelectorMixin, BaseEstimator):
+class CURDecomposition(OneFit, SelectorMixin, BaseEstimator):
     """Approximate a matrix by some of its columns and rows, ``X ~ C U R`` with ``C = X[:, columns]`` and ``R = X[rows]``.
 
     The weights W (features x rows) minimise ``||X W X - X||_F^2 / (2 n d)`` with both ``sum_i max_j |W_ij|`` and
@@ -139,22 +134,11 @@ class CURDecomposition(SelectorMixin, BaseEstimator):
         self._check_parameters()
         problem = CURProblem(check_matrix(self, X, reset=True), 1.0)
         problem = problem.with_radius(DEFAULT_UNITS * problem.unit if self.radius is None else self.radius)
-        with self._live_table() as table:
-            solution = solve(
-                problem,
-                self.solver,
-                tol=self.tol,
-                max_epochs=self.max_epochs,
-                max_seconds=self.max_seconds,
-                callbacks=() if table is None else (table,),
-            )
+        solution = self._solve_problem(problem, self.verbose)
         self.radius_ = problem.penalty.radius
         self.weights_, self.dual_ = solution.w, solution.dual
-        self.certificate_, self.trace_, self.status_ = solution.certificate, solution.trace, solution.status
-        self.solver_, self.n_iter_ = solution.solver, solution.epochs
         self._select(problem)
-        if solution.status is not Status.CONVERGED:
-            self._warn(solution)
+        self._keep(solution, "fit again, or accept this by a larger tol")
         return self
 
     def _check_parameters(self) -> None:
@@ -225,23 +209,6 @@ class CURDecomposition(SelectorMixin, BaseEstimator):
         """The approximation ``C U R`` of the matrix fitted."""
         check_is_fitted(self)
         return self.C_ @ self.U_ @ self.R_
-
-    def _live_table(self) -> Any:
-        if not self.verbose:
-            return nullcontext(None)
-        from saddlery.report.live import LiveTable  # only those who watch pay for it
-
-        return LiveTable(type(self).__name__, tol=self.tol)
-
-    def _warn(self, solution: Solution) -> None:
-        budgets = (Status.MAX_EPOCHS, Status.MAX_SECONDS)
-        remedy = REMEDIES[solution.status] if solution.status in budgets else "fit again, or accept this by a larger tol"
-        warnings.warn(
-            f"CURDecomposition is not certified to tol={self.tol:g}: a relative gap of {solution.certificate.relative_gap:.2e} was "
-            f"reached in {solution.epochs} epochs ({solution.status}); {remedy}",
-            ConvergenceWarning,
-            stacklevel=3,
-        )
 
 
 def _most_important(importances: np.ndarray, threshold: float, count: int | None) -> np.ndarray:

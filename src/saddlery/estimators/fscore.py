@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import warnings
-from contextlib import nullcontext
 from numbers import Real
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import StratifiedKFold
-from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted
 
 from saddlery.errors import InputError
-from saddlery.estimators.base import REMEDIES
 from saddlery.estimators.card import CertificateCard
 from saddlery.estimators.inputs import check_labels, check_matrix, check_targets
+from saddlery.estimators.one_fit import OneFit, two_classes
 from saddlery.estimators.parameters import check_number, check_settings
 from saddlery.matrix import Matrix
 from saddlery.problems.fscore import FScoreProblem
-from saddlery.solvers.base import Solution, Status
+from saddlery.solvers.base import Solution
 from saddlery.solvers.fscore_segments import batch_marginals
-from saddlery.solvers.loop import solve
 
 __all__ = ["FScoreClassifier", "best_threshold"]
 
@@ -56,7 +51,7 @@ def best_threshold(scores: np.ndarray, positive: np.ndarray, beta: float = 1.0) 
     return float(0.5 * (sorted_scores[at] + sorted_scores[at + 1]))
 
 
-class FScoreClassifier(ClassifierMixin, CertificateCard, BaseEstimator):
+class FScoreClassifier(OneFit, ClassifierMixin, CertificateCard, BaseEstimator):
     """A linear classifier that optimises the F-score by adversarial prediction, with a certificate.
 
     The weights maximise the F-score that a (randomised) prediction is sure of, whatever the true labels, as long as these agree
@@ -174,22 +169,12 @@ class FScoreClassifier(ClassifierMixin, CertificateCard, BaseEstimator):
         matrix = check_matrix(self, X, reset=True)
         y = check_targets(self, y, matrix.shape[0])
         check_labels(y)
-        self.classes_, codes = np.unique(y, return_inverse=True)
-        if self.classes_.size < 2:
-            raise InputError(f"y holds one class only ({self.classes_[0]!r}): give rows of two classes")
-        if self.classes_.size > 2:
-            raise InputError(
-                f"Only binary classification is supported. The type of the target is {type_of_target(y)}: "
-                f"y holds {self.classes_.size} classes; fit one of them against the rest"
-            )
+        self.classes_, codes = two_classes(y, "fit one of them against the rest")
         solution = self._solve(matrix, codes, self.verbose)
         self.coef_, self.intercept_ = solution.w[None, :].copy(), np.array([solution.b])
-        self.certificate_, self.trace_, self.status_ = solution.certificate, solution.trace, solution.status
-        self.solver_, self.n_iter_ = solution.solver, max(solution.epochs, 1)
         self.score_bounds_ = (-solution.certificate.primal, -solution.certificate.dual)
         self.threshold_ = self._find_threshold(matrix, codes)
-        if solution.status is not Status.CONVERGED:
-            self._warn(solution)
+        self._keep(solution, "accept this by a larger tol")
         return self
 
     def _check_threshold(self) -> None:
@@ -201,16 +186,7 @@ class FScoreClassifier(ClassifierMixin, CertificateCard, BaseEstimator):
 
     def _solve(self, matrix: Matrix, codes: np.ndarray, verbose: int) -> Solution:
         problem = FScoreProblem(matrix, codes, self.alpha, self.smoothing, self.beta, self.fit_intercept)
-        with self._live_table(verbose) as table:
-            return solve(
-                problem,
-                self.solver,
-                tol=self.tol,
-                max_epochs=self.max_epochs,
-                max_seconds=self.max_seconds,
-                random_state=self.random_state,
-                callbacks=() if table is None else (table,),
-            )
+        return self._solve_problem(problem, verbose)
 
     def _find_threshold(self, matrix: Matrix, codes: np.ndarray) -> float:
         if self.threshold == "zero":
@@ -288,20 +264,3 @@ class FScoreClassifier(ClassifierMixin, CertificateCard, BaseEstimator):
         """
         positive = self.set_scores(X) > 0.5
         return self.classes_[positive.astype(int)]
-
-    def _live_table(self, verbose: int) -> Any:
-        if not verbose:
-            return nullcontext(None)
-        from saddlery.report.live import LiveTable  # only those who watch pay for it
-
-        return LiveTable(type(self).__name__, tol=self.tol)
-
-    def _warn(self, solution: Solution) -> None:
-        budgets = (Status.MAX_EPOCHS, Status.MAX_SECONDS)
-        remedy = REMEDIES[solution.status] if solution.status in budgets else "accept this by a larger tol"
-        warnings.warn(
-            f"FScoreClassifier is not certified to tol={self.tol:g}: a relative gap of {solution.certificate.relative_gap:.2e} was "
-            f"reached in {solution.epochs} epochs ({solution.status}); {remedy}",
-            ConvergenceWarning,
-            stacklevel=3,
-        )

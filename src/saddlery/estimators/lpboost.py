@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 import warnings
-from contextlib import nullcontext
 from numbers import Integral
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted
 
 from saddlery.errors import InputError
-from saddlery.estimators.base import REMEDIES
 from saddlery.estimators.hypotheses import Outputs, make_hypotheses
 from saddlery.estimators.inputs import Rows, check_labels, check_matrix, check_rows, check_targets
+from saddlery.estimators.one_fit import OneFit, two_classes
 from saddlery.estimators.parameters import check_number, check_settings
 from saddlery.matrix import Matrix
 from saddlery.problems.boosting import BoostingProblem
-from saddlery.solvers.base import Solution, Status
-from saddlery.solvers.loop import solve
 
 __all__ = ["LPBoostClassifier"]
 
 
-class LPBoostClassifier(ClassifierMixin, BaseEstimator):
+class LPBoostClassifier(OneFit, ClassifierMixin, BaseEstimator):
     """Boosting as a game with a certificate: LPBoost with entropies, all hypotheses at once.
 
     A distribution w over hypotheses and a distribution d over rows play against each other,
@@ -157,24 +152,12 @@ class LPBoostClassifier(ClassifierMixin, BaseEstimator):
             scales=outputs.scales,
             offsets=outputs.offsets,
         )
-        with self._live_table() as table:
-            solution = solve(
-                problem,
-                self.solver,
-                tol=self.tol,
-                max_epochs=self.max_epochs,
-                max_seconds=self.max_seconds,
-                random_state=self.random_state,
-                callbacks=() if table is None else (table,),
-            )
+        solution = self._solve_problem(problem, self.verbose)
         self.mixed_weights_ = solution.w
         self.estimator_weights_ = problem.net_weights(solution.w)
         self.sample_weights_ = rows.spread(solution.dual)
-        self.certificate_, self.trace_, self.status_ = solution.certificate, solution.trace, solution.status
         self.value_bounds_ = (-solution.certificate.primal, -solution.certificate.dual)
-        self.solver_, self.n_iter_ = solution.solver, solution.epochs
-        if solution.status is not Status.CONVERGED:
-            self._warn(solution)
+        self._keep(solution, "give larger entropies, or accept this by a larger tol")
         return self
 
     def _check_parameters(self) -> None:
@@ -192,15 +175,8 @@ class LPBoostClassifier(ClassifierMixin, BaseEstimator):
         y = check_targets(self, y, matrix.shape[0])
         check_labels(y)
         rows = check_rows(sample_weight, matrix.shape[0])
-        classes, codes = np.unique(rows.take(y), return_inverse=True)
-        if classes.size < 2:
-            raise InputError(f"the rows that count hold one class only ({classes[0]!r}): give rows of two classes")
-        if classes.size > 2:
-            raise InputError(
-                f"Only binary classification is supported. The type of the target is {type_of_target(y)}: "
-                "wrap this estimator in sklearn.multiclass.OneVsRestClassifier"
-            )
-        self.classes_ = classes
+        remedy = "wrap this estimator in sklearn.multiclass.OneVsRestClassifier"
+        self.classes_, codes = two_classes(rows.take(y), remedy)
         return rows.take_matrix(matrix), rows, codes
 
     def decision_function(self, X: Any) -> np.ndarray:
@@ -232,25 +208,6 @@ class LPBoostClassifier(ClassifierMixin, BaseEstimator):
         """
         margins = self.decision_function(X)
         return self.classes_[(margins > 0.0).astype(int)]
-
-    def _live_table(self) -> Any:
-        if not self.verbose:
-            return nullcontext(None)
-        from saddlery.report.live import LiveTable  # only those who watch pay for it
-
-        return LiveTable(type(self).__name__, tol=self.tol)
-
-    def _warn(self, solution: Solution) -> None:
-        budgets = (Status.MAX_EPOCHS, Status.MAX_SECONDS)
-        remedy = (
-            REMEDIES[solution.status] if solution.status in budgets else "give larger entropies, or accept this by a larger tol"
-        )
-        warnings.warn(
-            f"LPBoostClassifier is not certified to tol={self.tol:g}: a relative gap of "
-            f"{solution.certificate.relative_gap:.2e} was reached in {solution.epochs} epochs ({solution.status}); {remedy}",
-            ConvergenceWarning,
-            stacklevel=3,
-        )
 
 
 def _warn_of_one_sign(outputs: Outputs) -> None:
