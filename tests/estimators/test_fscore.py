@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.datasets import make_classification
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import f1_score, fbeta_score
 
@@ -116,3 +117,26 @@ def test_refusals(imbalanced):
 def test_warning(imbalanced):
     with pytest.warns(ConvergenceWarning, match="not certified"):
         sd.FScoreClassifier(tol=1e-9, max_epochs=1).fit(*imbalanced)
+
+
+def test_precision_among_k():
+    """The values are those of the problem, the threshold leaves k training rows above it, and sets have the share asked for."""
+    X, y = make_classification(300, 6, weights=[0.8], class_sep=1.2, random_state=3)
+    model = sd.FScoreClassifier(k=30, alpha=0.01, tol=1e-4).fit(X, y)
+    assert model.certificate_.relative_gap <= 1e-4
+    assert int((model.decision_function(X) > model.threshold_).sum()) == 30
+    assert int(model.predict(X).sum()) == int(model.predict_set(X).sum()) == 30
+    assert model.predict_set(X[:50]).sum() == 5
+    low, high = model.score_bounds_
+    precision = y[model.predict(X) == 1].mean()
+    assert 0.0 < low <= high <= 1.0
+    assert precision > 0.8
+    share = sd.FScoreClassifier(k=0.1, alpha=0.01, tol=1e-4).fit(X, y)
+    np.testing.assert_allclose(share.coef_, model.coef_)
+    for k in (0, 1.5, -2, "many", True):
+        with pytest.raises(sd.InputError, match="k must be a"):
+            sd.FScoreClassifier(k=k).fit(X, y)
+    with pytest.raises(sd.InputError, match="from 1 to 300"):
+        sd.FScoreClassifier(k=301).fit(X, y)
+    with pytest.raises(sd.InputError, match="follows from k"):
+        sd.FScoreClassifier(k=3, threshold="cv").fit(X, y)

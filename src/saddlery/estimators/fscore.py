@@ -19,6 +19,7 @@ from saddlery.matrix import Matrix
 from saddlery.problems.fscore import FScoreProblem
 from saddlery.solvers.base import Solution
 from saddlery.solvers.fscore_segments import batch_marginals
+from saddlery.solvers.precision_at_k import solve_precision
 
 __all__ = ["FScoreClassifier", "best_threshold"]
 
@@ -71,7 +72,11 @@ class FScoreClassifier(OneFit, ClassifierMixin, CertificateCard, BaseEstimator):
         Strength of entropies that smooth the game. 0 is the F-score itself, for any number of rows. Others are for a few thousand
         rows at most, and bounds are then those of the smoothed game.
     threshold : {"zero", "cv"} or float, default="zero"
-        Rows with a larger score are predicted positive. ``"cv"`` finds it by cross-validation with `cv` folds.
+        Rows with a larger score are predicted positive. ``"cv"`` finds it by cross-validation with `cv` folds. With `k`, "zero"
+        stands for the score that just so many of the training rows exceed.
+    k : int or float, optional
+        Optimise the precision among so many rows (or so large a share of them) instead of the F-score: the predictor calls exactly
+        k of the training rows positive. Exact for any number of rows; `beta`, `smoothing` and `solver` have no say then.
     fit_intercept : bool, default=True
         Whether to fit an intercept, which is not penalised.
     solver : str or solver, default="auto"
@@ -93,6 +98,8 @@ class FScoreClassifier(OneFit, ClassifierMixin, CertificateCard, BaseEstimator):
     ----------
     coef_, intercept_ : arrays of shape (1, n_features) and (1,)
     threshold_ : float
+    share_ : float or None
+        With `k`, the share of rows that is called positive.
     classes_ : array of shape (2,)
         The second is the positive one.
     score_bounds_ : (float, float)
@@ -119,6 +126,7 @@ class FScoreClassifier(OneFit, ClassifierMixin, CertificateCard, BaseEstimator):
         alpha: float = 1e-3,
         smoothing: float = 0.0,
         threshold: Any = "zero",
+        k: Any = None,
         fit_intercept: bool = True,
         solver: Any = "auto",
         tol: float = 1e-2,
@@ -132,6 +140,7 @@ class FScoreClassifier(OneFit, ClassifierMixin, CertificateCard, BaseEstimator):
         self.alpha = alpha
         self.smoothing = smoothing
         self.threshold = threshold
+        self.k = k
         self.fit_intercept = fit_intercept
         self.solver = solver
         self.tol = tol
@@ -167,6 +176,7 @@ class FScoreClassifier(OneFit, ClassifierMixin, CertificateCard, BaseEstimator):
             check_number(name, getattr(self, name))
         self._check_threshold()
         matrix = check_matrix(self, X, reset=True)
+        self.share_ = None if self.k is None else self._count(matrix.shape[0]) / matrix.shape[0]
         y = check_targets(self, y, matrix.shape[0])
         check_labels(y)
         self.classes_, codes = two_classes(y, "fit one of them against the rest")
@@ -184,11 +194,27 @@ class FScoreClassifier(OneFit, ClassifierMixin, CertificateCard, BaseEstimator):
         ):
             raise InputError(f"threshold must be 'zero', 'cv' or a finite number, not {self.threshold!r}")
 
+    def _count(self, n: int) -> int:
+        """Rows of n that are called positive."""
+        number = isinstance(self.k, Real) and not isinstance(self.k, bool)
+        if not (number and (self.k >= 1 if float(self.k).is_integer() else 0 < self.k < 1)):
+            raise InputError(f"k must be a whole number of rows or a share between 0 and 1, not {self.k!r}")
+        if self.threshold == "cv":
+            raise InputError("threshold='cv' is for the F-score: with k the threshold follows from k")
+        return int(self.k) if self.k >= 1 else max(1, round(float(self.k) * n))
+
     def _solve(self, matrix: Matrix, codes: np.ndarray, verbose: int) -> Solution:
+        if self.k is not None:
+            budget = (self.max_epochs, self.max_seconds)
+            return solve_precision(matrix, codes, self._count(codes.size), self.alpha, self.fit_intercept, self.tol, *budget)
         problem = FScoreProblem(matrix, codes, self.alpha, self.smoothing, self.beta, self.fit_intercept)
         return self._solve_problem(problem, verbose)
 
     def _find_threshold(self, matrix: Matrix, codes: np.ndarray) -> float:
+        if self.threshold == "zero" and self.k is not None:
+            scores = np.sort(matrix.matvec(self.coef_[0]) + self.intercept_[0])[::-1]
+            count = self._count(codes.size)
+            return float(scores[count - 1 : count + 1].mean()) if count < codes.size else float(scores[-1] - 1.0)
         if self.threshold == "zero":
             return 0.0
         if self.threshold != "cv":
@@ -245,9 +271,13 @@ class FScoreClassifier(OneFit, ClassifierMixin, CertificateCard, BaseEstimator):
         Returns
         -------
         array of shape (n_rows,)
-            Numbers from 0 to 1; they do not depend on `threshold_`.
+            Numbers from 0 to 1; they do not depend on `threshold_`. With `k`, 1 for the share of rows with the largest scores.
         """
         scores = self.decision_function(X)
+        if self.share_ is not None:
+            marks = np.zeros(scores.size)
+            marks[np.argsort(-scores, kind="stable")[: max(1, round(self.share_ * scores.size))]] = 1.0
+            return marks
         return batch_marginals(scores / scores.size, float(self.beta) ** 2)
 
     def predict_set(self, X: Any) -> np.ndarray:
