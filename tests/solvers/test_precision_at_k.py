@@ -61,6 +61,13 @@ def test_optimum_of_a_conic_solver(k, alpha, fit_intercept):
     assert certificate.dual - 1e-8 <= exact <= certificate.primal + 1e-8
     assert solution.status is sd.Status.CONVERGED
     assert certificate.relative_gap <= 1e-5
+    assert solution.trace[-1].gap == pytest.approx(certificate.gap, abs=1e-12)
+    u = labels + solution.dual  # the adversary's marginals: feasible, and their worth is the dual value
+    assert u.min() >= -1e-12
+    assert u.max() <= 1.0 + 1e-12
+    assert not fit_intercept or abs(solution.dual.sum()) <= 1e-9
+    worth = np.sort(u)[::-1][:k].sum() / k + np.sum((X.T @ solution.dual / 60) ** 2) / (2 * alpha)
+    assert certificate.dual == pytest.approx(-worth, abs=1e-12)
 
 
 def test_refuses_k_that_is_no_number_of_rows():

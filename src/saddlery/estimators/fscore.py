@@ -206,7 +206,9 @@ class FScoreClassifier(OneFit, ClassifierMixin, CertificateCard, BaseEstimator):
     def _solve(self, matrix: Matrix, codes: np.ndarray, verbose: int) -> Solution:
         if self.k is not None:
             budget = (self.max_epochs, self.max_seconds)
-            return solve_precision(matrix, codes, self._count(codes.size), self.alpha, self.fit_intercept, self.tol, *budget)
+            settings = (self._count(codes.size), self.alpha, self.fit_intercept, self.tol, *budget)
+            with self._live_table(verbose) as table:
+                return solve_precision(matrix, codes, *settings, callbacks=() if table is None else (table,))
         problem = FScoreProblem(matrix, codes, self.alpha, self.smoothing, self.beta, self.fit_intercept)
         return self._solve_problem(problem, verbose)
 

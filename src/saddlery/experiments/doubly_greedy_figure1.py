@@ -12,7 +12,6 @@ __all__ = ["DoublyGreedyFigure1"]
 
 MARKS = (1e-1, 1e-2, 1e-3, 1e-4)
 FLOOR = 1e-8  # below, the relative difference of two objectives says nothing worth drawing
-OURS, THEIRS = "Saddlery default", "DGPD, active sets"
 
 
 class DoublyGreedyFigure1(Experiment):

@@ -11,15 +11,15 @@ positive c_i until its k rows are used up. With z = X w + b the learner minimise
     P(w, b) = max( mean z^+ - 1,  mean (z - n/k)^+ ) - mean [label] z + alpha/2 |w|^2
 
 The larger of two values is the largest of their mixtures: for each share t of the first, the mixture is a linear problem with the
-loss :class:`~saddlery.losses.two_hinges.TwoHinges`, whose dual value bounds P from below. Its optimum is concave in t, and the sign
+loss :class:`~saddlery.losses.two_hinges.TwoHinges`, whose dual point bounds P from below. Its optimum is concave in t, and the sign
 of (first - second) at its solution says on which side the best t lies. The two nearest solutions, one on either side, have the
 optimum between them where solutions jump.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -31,12 +31,13 @@ from saddlery.losses.two_hinges import TwoHinges
 from saddlery.matrix import as_matrix
 from saddlery.penalties.l2 import L2
 from saddlery.problems.linear import LinearProblem
-from saddlery.solvers.base import Solution, Status
+from saddlery.solvers.base import Record, Solution, Status, Trace
 from saddlery.solvers.loop import solve
 
 __all__ = ["precision_value", "solve_precision"]
 
 SHARES = 60  # linear problems at most
+NARROW = 1e-12  # shares nearer than this are one
 INNER = 0.2  # share of the tolerance that each of them may use
 
 
@@ -61,6 +62,7 @@ def solve_precision(
     tol: float = 1e-2,
     max_epochs: int = 1000,
     max_seconds: float | None = None,
+    callbacks: tuple[Callable[[Record], Any], ...] = (),
 ) -> Solution:
     """Maximise the precision among k of the rows that a prediction is sure of, less the penalty; see the top of this file.
 
@@ -80,6 +82,8 @@ def solve_precision(
         Bound on the gap, in units of the larger of both values.
     max_epochs, max_seconds : int, float
         Budgets of each linear problem, and of all.
+    callbacks : tuple of callables
+        Called with the values after each linear problem.
 
     Returns
     -------
@@ -99,7 +103,7 @@ def solve_precision(
         raise InputError(f"k must be a number of rows from 1 to {n}, not {k!r}")
     positive = np.asarray(labels) == 1
     signs = np.where(positive, 1.0, -1.0)
-    share_positive = float(positive.mean())
+    trace = Trace()
     began, low, high, status, epochs = time.perf_counter(), 0.0, 1.0, Status.STALLED, 0
     best, bound, w, b, dual, inner = np.inf, -np.inf, np.zeros(matrix.shape[1]), 0.0, np.zeros(n), None
     ends: dict[bool, tuple[np.ndarray, float]] = {}  # the nearest solutions with the first, and with the second value larger
@@ -115,21 +119,41 @@ def solve_precision(
         value, found = _between(problem, positive, k, alpha, list(ends.values()))
         if value < best:
             best, (w, b) = value, found
-        below = inner.certificate.dual - t - (1.0 - t) * n / k * share_positive
+        below = _dual_value(problem, positive, k, alpha, inner.dual)
         if below > bound:
             bound, dual = below, inner.dual
-        if best - bound <= tol * max(abs(best), abs(bound)):
+        scale = max(abs(best), abs(bound))
+        gap = best - bound
+        trace.append(Record(number + 1, time.perf_counter() - began, 0.0, best, bound, gap, gap / scale if scale else gap, w.size))
+        for callback in callbacks:
+            callback(trace[-1])
+        if inner.status is Status.INTERRUPTED:
+            status = Status.INTERRUPTED
+            break
+        if gap <= tol * scale:
             status = Status.CONVERGED
             break
         if max_seconds is not None and time.perf_counter() - began > max_seconds:
             status = Status.MAX_SECONDS
             break
         low, high = (max(low, t), high) if first > second else (low, min(high, t) if number else high)
-    assert inner is not None
-    certificate = Certificate.of(best, bound, max(abs(best), abs(bound)), 1.0 + n / k)
-    return dataclasses.replace(
-        inner, w=w, b=b, dual=dual, certificate=certificate, status=status, epochs=epochs, seconds=time.perf_counter() - began
-    )
+        if number > 0 and high - low <= NARROW:
+            status = inner.status if inner.status is Status.MAX_EPOCHS else Status.STALLED
+            break
+    primal = max(precision_value(matrix.matvec(w) + b, positive, k)) + 0.5 * alpha * float(w @ w)  # from the data, once more
+    certificate = Certificate.of(primal, bound, max(abs(primal), abs(bound)), 1.0 + n / k)
+    seconds = time.perf_counter() - began
+    return Solution(w, b, dual, certificate, trace, status, "precision_at_k", epochs, seconds)
+
+
+def _dual_value(problem: LinearProblem, positive: np.ndarray, k: int, alpha: float, a: np.ndarray) -> float:
+    """What the adversary's marginals u = labels + a are worth against the best k rows: ``-top_k(u) / k - |X'a / n|^2 / (2 alpha)``.
+
+    It is at least the dual value of any mixture, since ``top_k(u) / k = min_t t + sum_i (u_i - t)^+ / k``.
+    """
+    u = np.sort(positive + a)[::-1]
+    pull = problem.gradient(a)
+    return -float(u[:k].sum()) / k - float(pull @ pull) / (2.0 * alpha)
 
 
 def _between(
