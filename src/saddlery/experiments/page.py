@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from saddlery.experiments.papers import OTHERS, PAPERS, Paper
+from saddlery.experiments.pictures import colours_of
 from saddlery.files import write_atomically
 from saddlery.report.displays import COLOURS
 from saddlery.report.markup import Markup, element, join
@@ -147,7 +148,7 @@ def _paper(paper: Paper, chosen: Sequence[dict[str, Any]], charts: list[dict[str
 
 def _experiment(content: dict[str, Any], charts: list[dict[str, Any]], folder: Path) -> Markup:
     name = content["experiment"]
-    colours = _colours(content["charts"])
+    colours = colours_of((line["name"] for chart in content["charts"] for line in chart["series"]), COLOURS)
     holders = [_chart(chart, colours, charts) for chart in content["charts"]]
     return element(
         "article",
@@ -165,12 +166,6 @@ def _experiment(content: dict[str, Any], charts: list[dict[str, Any]], folder: P
         _records(content, folder),
         id=name,
     )
-
-
-def _colours(charts: Sequence[dict[str, Any]]) -> dict[str, str]:
-    """A colour for each name, the same in all charts of an experiment."""
-    names = dict.fromkeys(line["name"] for chart in charts for line in chart["series"])
-    return {name: COLOURS[at % len(COLOURS)] for at, name in enumerate(names)}
 
 
 def _chart(chart: dict[str, Any], colours: dict[str, str], charts: list[dict[str, Any]]) -> Markup:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from saddlery.experiments.base import Chart, Series
@@ -42,10 +42,15 @@ def thin(line: Series, log_x: bool) -> Series:
     return line._replace(x=pick(line.x), y=pick(line.y), low=low, high=high)
 
 
-def colours_of(charts: Sequence[Chart], colours: Sequence[str]) -> dict[str, str]:
-    """A colour for each name, the same in all charts."""
-    names = dict.fromkeys(line.name for chart in charts for line in chart.series)
-    return {name: colours[at % len(colours)] for at, name in enumerate(names)}
+def colours_of(names: Iterable[str], colours: Sequence[str]) -> dict[str, str]:
+    """A colour for each name, in the order in which they first appear; the same in all charts of an experiment.
+
+    Examples
+    --------
+    >>> colours_of(["a", "b", "a"], ["red", "blue"])
+    {'a': 'red', 'b': 'blue'}
+    """
+    return {name: colours[at % len(colours)] for at, name in enumerate(dict.fromkeys(names))}
 
 
 def picture(charts: Sequence[Chart]) -> Any:
@@ -55,7 +60,7 @@ def picture(charts: Sequence[Chart]) -> Any:
 
     from saddlery.report.displays import COLOURS
 
-    colours = colours_of(charts, COLOURS)
+    colours = colours_of((line.name for chart in charts for line in chart.series), COLOURS)
     across = min(len(charts), IN_A_ROW)
     down = -(-len(charts) // across)
     figure = Figure(figsize=(max(4.4 * across, 6.4), 3.9 * down + 0.9), layout="constrained", dpi=120)
