@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,13 +18,14 @@ from saddlery.errors import InputError
 from saddlery.matrix import ROOM
 from saddlery.problems.linear import LinearProblem
 from saddlery.solvers.auto import resolve
-from saddlery.solvers.base import Record, Solution, Solver, Status
+from saddlery.solvers.base import Record, Solution, Solver, Status, Trace
 from saddlery.solvers.loop import Handover, solve
 from saddlery.threads import small_products_on_one_thread
 
 __all__ = ["PathResult", "alpha_grid", "path"]
 
 WORTH_COLUMNS = 4  # strengths: from here on a copy of the data by columns pays on wide data (folds of news20: 1.33 -> 0.98 s)
+TOGETHER = 20_000_000  # margins that are kept at a time for certificates of several strengths
 
 
 @dataclass
@@ -162,7 +164,8 @@ def path(
             f"a path is over strengths alpha, but {problem.penalty!r} is a constraint of a fixed size: solve one by one"
         )
     grid = alpha_grid([problem], n_alphas, alpha_min_ratio) if alphas is None else check_alphas(alphas)
-    coefs, solutions = np.zeros((grid.size, problem.d)), []
+    coefs = np.zeros((grid.size, problem.d))
+    solutions: list[Solution] = []
     stops: list[Record] = []
 
     def listen(record: Record) -> bool:
@@ -172,24 +175,38 @@ def path(
         return bool(stops)
 
     listeners = tuple(callbacks)
-    _ = problem.scale, problem.constant_gradient  # computed once, and shared by the problems of all strengths
+    _ = (
+        problem.scale,
+        problem.constant_gradient,
+        problem._dual_at_zero,
+    )  # once, and shared by the problems of all strengths
     wide = problem.d > problem.n / 4 and problem.matrix.nnz <= ROOM and problem.matrix.compiled
     if wide and grid.size >= WORTH_COLUMNS and problem.penalty.threshold > 0.0:
         _ = problem.matrix.cols  # most rounds will then read a few columns only
     if problem.penalty.strong_convexity == 0.0:
         solver = resolve(problem, solver)  # no rule of the choice asks how strong an l1 penalty is
+    together = not listeners and start is None and max_seconds is None
     with small_products_on_one_thread(problem.matrix.nnz):
+        known = _solved_together(problem, grid, resolve(problem, solver), tol) if together else iter(())
         for row, alpha in zip(coefs, grid, strict=True):
-            solution = solve(
-                problem.with_penalty(problem.penalty.scaled(alpha / problem.penalty.alpha)),
-                solver,
-                tol=tol,
-                max_epochs=max_epochs,
-                max_seconds=max_seconds,
-                start=start,
-                random_state=random_state,
-                callbacks=(listen,) if listeners else (),
-            )
+            try:
+                solution = next(known, None)
+            except KeyboardInterrupt:
+                if not solutions:
+                    raise
+                solutions[-1] = replace(solutions[-1], status=Status.INTERRUPTED)
+                break
+            if solution is None or solution.status is not Status.CONVERGED:
+                solution = solve(
+                    problem.with_penalty(problem.penalty.scaled(alpha / problem.penalty.alpha)),
+                    solver,
+                    tol=tol,
+                    max_epochs=max_epochs,
+                    max_seconds=max_seconds,
+                    start=start,
+                    random_state=random_state,
+                    callbacks=(listen,) if listeners else (),
+                )
             row[:] = solution.w
             start = Handover(solution)
             solutions.append(replace(solution, w=row, state=None))  # a state holds copies of much that is here already
@@ -198,6 +215,34 @@ def path(
                 break
     done = len(solutions)
     return PathResult(grid[:done], coefs[:done], np.array([solution.b for solution in solutions]), solutions)
+
+
+def _solved_together(problem: LinearProblem, grid: np.ndarray, method: Solver, tol: float) -> Iterator[Solution]:
+    """Solutions for all strengths by a solver that needs the data once only; the data are read together for their certificates.
+
+    The products of a certificate then cost little more for all strengths than for one (cpusmall, 20 lassos: 11 -> 1.6 ms). Those
+    that rounding has kept from the tolerance are not converged: they are for the caller to improve.
+    """
+    if not hasattr(method, "points"):
+        return
+    began = time.perf_counter()
+    problems = [problem.with_penalty(problem.penalty.scaled(alpha / problem.penalty.alpha)) for alpha in grid]
+    points = list(method.points(problem, [each.penalty for each in problems]))
+    spent = (time.perf_counter() - began) / len(points)
+    size = max(1, TOGETHER // problem.n)
+    for first in range(0, len(points), size):
+        began, part = time.perf_counter(), points[first : first + size]
+        margins = np.ascontiguousarray(problem.matrix.matvec(np.array([point.w for point in part]).T).T)
+        slopes = np.array([problem.slopes(Xw, point.b) for Xw, point in zip(margins, part, strict=True)])
+        products = np.ascontiguousarray(problem.matrix.rmatvec((slopes * problem.s).T).T)
+        for k, (point, each) in enumerate(zip(part, problems[first : first + size], strict=True)):
+            primal, dual = each.evaluate(point._replace(dual=slopes[k], Xw=margins[k], Xta=products[k]))
+            certificate = each.certificate(primal, dual.value, dual.a)
+            seconds = spent + (time.perf_counter() - began) / (k + 1)
+            values = (certificate.primal, certificate.dual, certificate.gap, certificate.relative_gap)
+            trace = Trace([Record(0, seconds, 2.0, *values, problem.nonzeros(point.w))])
+            status = Status.CONVERGED if certificate.relative_gap <= tol else Status.STALLED
+            yield Solution(point.w, point.b, dual.a, certificate, trace, status, method.name, 0, seconds, 2.0)
 
 
 def check_alphas(alphas: Any) -> np.ndarray:

@@ -111,6 +111,7 @@ SOLVERS = Registry(
     "saddlery.solvers",
     {
         "prox_newton": "saddlery.solvers.prox_newton:ProxNewton",
+        "covariance": "saddlery.solvers.covariance:Covariance",
         "active_sdca": "saddlery.solvers.active_sdca:ActiveSDCA",
         "augmented_newton": "saddlery.solvers.augmented_newton:AugmentedNewton",
         "proximal_point": "saddlery.solvers.proximal_point:ProximalPoint",

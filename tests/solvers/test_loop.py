@@ -18,8 +18,11 @@ from saddlery.point import Point
 from saddlery.registry import SOLVERS
 from saddlery.solvers.base import Needs, Record, Solver, State, Trace
 
+# The solver `covariance` is left out: it has its solution before the first epoch, and nothing to stop.
+LINEAR = [name for name in SOLVERS.names() if "linear" in SOLVERS.get(name).needs.kinds and name != "covariance"]
 
-@pytest.fixture(params=[name for name in SOLVERS.names() if "linear" in SOLVERS.get(name).needs.kinds])
+
+@pytest.fixture(params=LINEAR)
 def run(request, make_problem):
     """run(**options): every solver of linear problems on one that most of them accept; some need pure l2, others a constraint."""
     kinds = (ElasticNet(0.7), L2(0.7), sd.penalties.L1Ball(1.5))

@@ -296,12 +296,13 @@ class DaskLinearProblem(LinearProblem):
     def _dual_at_zero(self) -> float:
         return -self.penalty.conjugate(np.zeros(self.d))
 
-    def _quadratic_peak(self, a: Any) -> float | None:
-        c = getattr(self.loss, "conjugate_curvature", None)
-        if c is None:
-            return None
-        first, second = self._sums_of(a)["ray"]
-        return min(max(0.0, -first / (second * c)), 2.0) if second > 0.0 else 1.0
+    def _largest_multiple(self, a: Any, Xta: np.ndarray) -> tuple[float, float]:
+        t, c = 1.0, getattr(self.loss, "conjugate_curvature", None)
+        if c is not None:
+            first, second = self._sums_of(a)["ray"]
+            t = min(max(0.0, -first / (second * c)), 2.0) if second > 0.0 else 1.0
+        t *= self.penalty.dual_scale(t * Xta)
+        return t, self.dual(a, Xta, t)
 
     # -- certificate and loop
 

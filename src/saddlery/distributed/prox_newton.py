@@ -41,7 +41,7 @@ from saddlery.penalties.base import largest
 from saddlery.point import Point
 from saddlery.problems.linear import DualPoint
 from saddlery.solvers.base import Needs, Solver, State
-from saddlery.solvers.prox_newton import ProxNewton, gram_descent, solve_small_model, worst_violation
+from saddlery.solvers.gram_model import minimise, worst_violation
 
 __all__ = ["DaskProxNewton"]
 
@@ -51,7 +51,6 @@ ALL_COLUMNS = 150  # so few are always taken all
 MOST_COLUMNS = 3000  # of a Gram matrix that travels, unless the solution itself has more
 MODEL_DUAL = 0.05  # relative gap below which the dual point of the model is asked for
 MOST_PRODUCTS = 30  # of conjugate gradients in one step
-SMALL_FACE = 128
 
 
 class _State(State):
@@ -207,14 +206,7 @@ class DaskProxNewton(Solver):
         violation = worst_violation(penalty, state.w[W], state.Xta[W]) if len(W) else 0.0
         violation = max(violation, abs(total)) if free else violation
         u, tol = origin.copy(), (1e-12 if getattr(problem.loss, "curvature_is_constant", False) else 1e-3) * violation
-        epochs, rounds = max(10, 3000 // len(u)), min(100, max(5, 20_000_000 // len(u) ** 2))
-        l1, l2, room = penalty.threshold, penalty.strong_convexity, min(len(u), SMALL_FACE)
-        work = (np.empty(room, dtype=np.int64), np.empty((room, room)), np.empty(room))
-        _, done = solve_small_model(penalty, state.gram, u, q, free, l1, l2, tol, epochs, rounds, *work)
-        for _ in range(0 if done else rounds):
-            ProxNewton()._face_step(problem, state.gram, u, q, free)
-            if gram_descent(penalty, state.gram, u, q, free, tol, epochs) <= tol:
-                break
+        minimise(penalty, state.gram, u, q, free, tol)
         move[W] = u[: len(W)] - state.w[W]
         return move, float(u[-1] - state.b) if free else 0.0
 

@@ -44,7 +44,7 @@ FULL: dict[str, Any] = {
     "sets": SETS,
     "strengths": [[0.1, 0.01], [0.1, 0.1], [0.1, 1.0], [0.01, 0.01], [0.01, 0.1], [0.01, 1.0]],  # the first is Figure 1's
     "methods": METHODS,
-    "most_seconds": 60.0,
+    "most_seconds": 20.0,
     "most_epochs": 20_000,
     "tol": 1e-6,
     "optimum_tol": 1e-9,

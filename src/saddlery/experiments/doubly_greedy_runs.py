@@ -23,6 +23,8 @@ from saddlery.threads import small_products_on_one_thread
 __all__ = ["make_problem", "optimum", "trajectory"]
 
 Report = Callable[[float], None]
+FIRST = 20  # epochs after each of which values are computed
+LOOKS = 1.03  # factor by which the clock grows between later ones
 WARM = 40  # rows of the problem that is solved first, so that nothing is compiled while the clock runs
 
 
@@ -111,9 +113,11 @@ def trajectory(
     tol: float,
     seed: int,
 ) -> dict[str, Any]:
-    """Primal value, best dual value and non-zeros of both points after each epoch, with the seconds of the processor until there.
+    """Primal value, best dual value and non-zeros of both points along a run, with the seconds of the processor until there.
 
-    The values are computed outside of the clock. It ends at a relative gap of `tol`, after `most_seconds`, or after `most_epochs`.
+    The values are computed outside of the clock, after each of the first epochs and then whenever the clock has grown by a small
+    part: single epochs of some methods are much shorter than the computation of the values. It ends at a relative gap of `tol`,
+    after `most_seconds`, or after `most_epochs`.
     """
     small = make_problem(data, features, label, lam, mu, rows=WARM)
     solve(small, _method(solver, options), tol=0.0, max_epochs=2)
@@ -139,8 +143,12 @@ def trajectory(
             report(min(share, 1.0))
             if share >= 1.0 or state.relative_gap <= tol or state.stalled:
                 break
-            began = time.process_time()
-            method.step(problem, state)
-            spent += time.process_time() - began
-            epoch += 1
+            look = LOOKS * spent if epoch >= FIRST else 0.0
+            began, stop = time.process_time(), False
+            while not stop:
+                method.step(problem, state)
+                epoch += 1
+                gone = time.process_time() - began
+                stop = spent + gone >= min(look, most_seconds) or epoch >= most_epochs or state.stalled
+            spent += gone
     return {"name": method.name, "n": problem.n, "d": problem.d, **columns}

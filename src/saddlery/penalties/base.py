@@ -51,6 +51,8 @@ from saddlery.parts import kernel, part, verb
 
 __all__ = ["EXCESS", "PENALTY_VERBS", "bounded", "separable"]
 
+# A point scaled onto the border of the feasible set must still be inside for those who sum in another order.
+ROUNDING = 1e-13
 EXCESS = 1e-12  # by which a point may leave a set, as a share of its size: sums in another order must not make it infeasible
 
 PENALTY_VERBS = {
@@ -203,7 +205,3 @@ def atom_buffers(penalty: Any, d: int) -> tuple[np.ndarray, np.ndarray]:
     """Room for the indices and values of an atom."""
     size = penalty.atom_size(d)
     return np.empty(size, dtype=np.int64), np.empty(size)
-
-
-# A point scaled onto the border of the feasible set must still be inside for those who sum in another order.
-ROUNDING = 1e-13

@@ -37,6 +37,10 @@ class Facts:
         return bool(np.isfinite(self.problem.loss.smoothness))
 
     @property
+    def quadratic(self) -> bool:
+        return getattr(self.problem.loss, "curvature_is_constant", False)
+
+    @property
     def signs(self) -> bool:
         return self.problem.loss.targets == "signs"
 
@@ -93,6 +97,13 @@ class Facts:
             return float("inf")
         top = float(np.max(problem.s * problem.matrix.row_square_norms))
         return top * problem.loss.smoothness / problem.penalty.strong_convexity
+
+    @property
+    def gram_passes(self) -> float:
+        """Cost of the Gram matrix of all columns and of a solution on it, in passes over the data."""
+        n, d, entries = self.problem.n, self.problem.d, self.problem.matrix.nnz
+        form = 0.78 * entries * (entries / n) if self.problem.matrix.is_sparse else n * d * d / 16.0
+        return (form + d**3 / 10.0) / max(entries, 1)
 
     @property
     def classes_per_row(self) -> float:

@@ -154,6 +154,8 @@ class Needs:
     kinks: bool = False
     rotates: bool = False
     most_rows: int | None = None
+    most_columns: int | None = None
+    quadratic: bool = False
     strongly_convex: bool = False
     constraint: bool = False
     no_intercept: bool = False
@@ -181,6 +183,10 @@ class Needs:
             phrases.append(f"a loss with kinks in its slope (the {LOSSES.name_of(loss)} loss has none)")
         if self.most_rows is not None and problem.n > self.most_rows:
             phrases.append(f"at most {self.most_rows:,} rows (these data have {problem.n:,})")
+        if self.most_columns is not None and problem.d > self.most_columns:
+            phrases.append(f"at most {self.most_columns:,} columns (these data have {problem.d:,})")
+        if self.quadratic and not getattr(loss, "curvature_is_constant", False):
+            phrases.append(f"a quadratic loss (the {LOSSES.name_of(loss)} loss is not)")
         if self.rotates and not getattr(penalty, "is_round", False):
             phrases.append(f"a penalty that depends on the length of w alone (l2; {PENALTIES.name_of(penalty)} does not)")
         if self.strongly_convex and penalty.strong_convexity == 0.0:
@@ -217,9 +223,10 @@ class Solver:
     name: ClassVar[str]
     paper: ClassVar[str]
     needs: ClassVar[Needs]
+    random: ClassVar[bool] = True  # False for solvers that draw nothing: making a generator takes as long as a small certificate
 
-    def init(self, problem: Any, start: Point | None, rng: np.random.Generator) -> Any:
-        """A state at the start point (or at zero)."""
+    def init(self, problem: Any, start: Point | None, rng: Any) -> Any:
+        """A state at the start point (or at zero); `rng` is a generator, or None if the solver is not random."""
         raise NotImplementedError
 
     def step(self, problem: Any, state: Any) -> None:

@@ -18,7 +18,7 @@ import scipy.linalg.lapack
 
 from saddlery.parts import kernel
 from saddlery.solvers.corrective import minimise_on_faces
-from saddlery.solvers.prox_newton import gram_descent
+from saddlery.solvers.gram_model import gram_descent
 
 __all__ = [
     "BOX",

@@ -31,7 +31,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.linalg.lapack
 
 from saddlery.matrix.vectors import combine_of, dots_of, weighted_square_norms
 from saddlery.parts import kernel
@@ -39,17 +38,15 @@ from saddlery.point import Point
 from saddlery.problems.linear import best_intercept
 from saddlery.problems.screening import ScreenedProducts
 from saddlery.solvers.base import Needs, Solver, State
+from saddlery.solvers.gram_model import minimise, worst_violation
 from saddlery.solvers.row_sample import sample_rows
 from saddlery.solvers.streamed_block import DENSE_BYTES, make_block, trim
-from saddlery.solvers.working_block import MAX_GRAM, WorkingBlock, gram_is_cheaper
+from saddlery.solvers.working_block import WorkingBlock, gram_is_cheaper
 
 __all__ = ["ProxNewton"]
 
 WORTH = 15  # sweeps that conjugate gradients must spare to be worth their products
 MOST_PRODUCTS = 25  # of conjugate gradients, each two passes over the block
-SINGULAR = 1e-6  # ratio of pivots below which a system is not solved: the solution would be rounding noise
-SMALL_FACE = 128  # size of the systems that are solved without LAPACK, whose calls take longer than they compute
-MAX_FACE = 2000  # size of the dense systems that are solved outright
 EARLY = 0.05  # relative gap above which steps are rough: the working set will change anyway
 MODEL_DUAL = 0.03  # relative gap below which the dual point of the model is judged
 LATE = 0.08  # relative gap below which columns are swept with care: the support is about right
@@ -57,7 +54,6 @@ LARGE = 150  # columns: larger models are not solved with care as long as steps 
 SMALL = 128  # columns: a copy of so few serves on even if it holds too many
 MOST_COLUMNS = 0.6  # share of the columns from which on all are taken: no copies, no change of the set
 SAMPLE = 4  # early Gram matrices are made of one row in so many
-AT_ONCE = 20.0  # passes over the data that a Gram matrix of all columns may cost if then one step is enough
 ENOUGH_ROWS = 120  # rows for each column of the block, if they are
 
 
@@ -103,134 +99,6 @@ def pick_columns(penalty, w, Xta, level, out):
     return count, support
 
 
-@kernel
-def worst_violation(penalty, u, gradient):
-    """The largest distance of -gradient_j from the subdifferential of g_j at u_j: 0 at an optimum."""
-    worst = 0.0
-    for j in range(gradient.shape[0]):
-        worst = max(worst, penalty.coordinate_distance(u[j], -gradient[j]))
-    return worst
-
-
-@kernel(fast_sums=True)
-def gram_descent(penalty, gram, u, q, free, tol, max_epochs):
-    """Cyclic coordinate descent on q.u + u'Gu/2 + g(u): u_j = prox(u_j - q_j / G_jj, 1 / G_jj), q kept current.
-
-    The last `free` coordinates are not penalised. Returns the largest |move| G_jj of the last epoch.
-    """
-    m = u.shape[0]
-    largest = 0.0
-    for _ in range(max_epochs):
-        largest = 0.0
-        for j in range(m):
-            curvature = gram[j, j]
-            if curvature <= 0.0:
-                continue
-            trial = u[j] - q[j] / curvature
-            if j < m - free:
-                trial = penalty.coordinate_prox(trial, 1.0 / curvature)
-            move = trial - u[j]
-            if move != 0.0:
-                u[j] = trial
-                for k in range(m):
-                    q[k] += move * gram[j, k]
-                largest = max(largest, abs(move) * curvature)
-        if largest <= tol:
-            break
-    return largest
-
-
-@kernel
-def face_system(penalty, gram, u, q, free, face, l1, l2, system, slope):
-    """The model on the signed support of u: its second derivatives, and its slope there."""
-    m = u.shape[0] - free
-    for k in range(face.shape[0]):
-        j = face[k]
-        slope[k] = q[j]
-        for i in range(face.shape[0]):
-            system[k, i] = gram[j, face[i]]
-        system[k, k] += 1e-14 * gram[j, j]
-        if j < m:
-            slope[k] += math.copysign(l1, u[j]) + l2 * u[j]
-            system[k, k] += l2
-
-
-@kernel(fast_sums=True)
-def move_on_face(penalty, gram, u, q, free, face, move, l1):
-    """u += move on the face, but no further than to the first sign change, where that weight becomes zero; q follows."""
-    m = u.shape[0] - free
-    size, stop = 1.0, -1
-    for k in range(face.shape[0]):
-        j = face[k]
-        if l1 > 0.0 and j < m and u[j] * (u[j] + size * move[k]) < 0.0:
-            size, stop = -u[j] / move[k], k
-    for k in range(face.shape[0]):
-        j = face[k]
-        step = -u[j] if k == stop else size * move[k]
-        u[j] = 0.0 if k == stop else u[j] + step
-        for i in range(u.shape[0]):
-            q[i] += step * gram[j, i]
-
-
-@kernel(fast_sums=True)
-def factorise(penalty, system, size):
-    """Cholesky factor L of the first `size` rows and columns, in place; returns whether it is far enough from singular."""
-    least, most = math.inf, 0.0
-    for i in range(size):
-        for j in range(i + 1):
-            total = system[i, j]
-            for k in range(j):
-                total -= system[i, k] * system[j, k]
-            if j < i:
-                system[i, j] = total / system[j, j]
-            else:
-                if total <= 0.0:
-                    return False
-                system[i, i] = math.sqrt(total)
-                least, most = min(least, system[i, i]), max(most, system[i, i])
-    return least >= SINGULAR * most
-
-
-@kernel(fast_sums=True)
-def solve_factorised(penalty, system, size, x):
-    """x = (L L')^-1 x, in place."""
-    for i in range(size):
-        for k in range(i):
-            x[i] -= system[i, k] * x[k]
-        x[i] /= system[i, i]
-    for i in range(size - 1, -1, -1):
-        x[i] /= system[i, i]
-        for k in range(i):
-            x[k] -= system[i, k] * x[i]
-
-
-@kernel
-def solve_small_model(penalty, gram, u, q, free, l1, l2, tol, epochs, rounds, face, system, slope):
-    """Coordinate descent on the Gram matrix, with exact solves on the support between rounds of it.
-
-    Returns the largest |move| G_jj of the last sweep, and whether all faces fitted into `system`.
-    """
-    largest = 0.0
-    for _ in range(rounds):
-        largest = gram_descent(penalty, gram, u, q, free, tol, epochs)
-        if largest <= tol:
-            break
-        size = 0
-        for j in range(u.shape[0]):
-            if u[j] != 0.0 or j >= u.shape[0] - free:
-                if size == face.shape[0]:
-                    return largest, False
-                face[size] = j
-                size += 1
-        face_system(penalty, gram, u, q, free, face[:size], l1, l2, system, slope)
-        if factorise(penalty, system, size):
-            solve_factorised(penalty, system, size, slope)
-            for k in range(size):
-                slope[k] = -slope[k]
-            move_on_face(penalty, gram, u, q, free, face[:size], slope, l1)
-    return largest, True
-
-
 @kernel(fast_sums=True)
 def residual_sweep(penalty, cols, h, total, curvatures, correction, u, t, free, only_nonzero):
     """One sweep over the columns: u_j = prox(u_j - x^j.t / c_j, 1 / c_j), then t += move h x^j. Returns the largest |move| c_j.
@@ -272,15 +140,6 @@ def residual_cycle(penalty, cols, h, total, curvatures, correction, u, t, free, 
 
 
 # --------------------------------------------------------------------------- the solver
-
-
-def _at_once(problem: Any) -> bool:
-    """Whether one Newton step on all columns is the solution, and its Gram matrix costs about as much as a few passes."""
-    if not getattr(problem.loss, "curvature_is_constant", False) or problem.d > MAX_GRAM:
-        return False
-    n, d, entries = problem.n, problem.d, problem.matrix.nnz
-    form = 0.78 * entries * (entries / n) if problem.matrix.is_sparse else n * d * d / 16.0
-    return form + d**3 / 10.0 <= AT_ONCE * entries
 
 
 def _sample_size(problem: Any) -> int:
@@ -382,7 +241,7 @@ class ProxNewton(Solver):
 
     def _worth_sampling(self, problem: Any) -> bool:
         """Whether to start from a part of the rows: tall data, of which that part fits into memory."""
-        if not self.sample_start or problem.n < max(10_000, 128 * problem.d) or _at_once(problem):
+        if not self.sample_start or problem.n < max(10_000, 128 * problem.d):
             return False
         share = _sample_size(problem) / problem.n
         return problem.matrix.compiled or problem.matrix.holds(share * problem.matrix.nnz, 3 * DENSE_BYTES)
@@ -491,7 +350,7 @@ class ProxNewton(Solver):
             W = old.W
         entries = int(problem.matrix.col_counts[W].sum())
         gram_form = gram_is_cheaper(problem, entries, len(W), state.swept)
-        state.block = make_block(problem, W, gram_form, exact=_at_once(problem))
+        state.block = make_block(problem, W, gram_form, exact=False)
         state.inside[:] = False
         state.inside[W] = True
         state.accesses += entries
@@ -499,7 +358,7 @@ class ProxNewton(Solver):
 
     def _working_set(self, problem: Any, state: _State) -> np.ndarray:
         threshold = problem.penalty.threshold
-        if threshold == 0.0 or _at_once(problem):
+        if threshold == 0.0:
             return np.arange(problem.d)
         tall = problem.d <= problem.n / 4
         W = np.empty(problem.d, dtype=np.int64)
@@ -551,40 +410,14 @@ class ProxNewton(Solver):
         """Coordinate descent on the Gram matrix, with exact solves on the support between rounds of it."""
         free = int(problem.fit_intercept)
         rough = state.relative_gap > EARLY and problem.n >= ENOUGH_ROWS * block.m and state.floor < 1e-3
-        rough = rough and not (block.exact or state.slow)
+        rough = rough and not state.slow
         block.update_gram(h, state.rng.integers(0, SAMPLE, problem.n, dtype=np.uint8) == 0 if rough else None, state.slow)
         state.accesses += block.entries
         q = np.append(gradient, state.r.sum()) if free else gradient.copy()
         rough = rough or (state.relative_gap > EARLY and problem.d > problem.n / 4 and block.m > LARGE)
-        u, tol = origin.copy(), (1e-12 if block.exact else 0.03 if rough else 1e-3) * violation
-        epochs = max(10, 3000 // len(u))  # a small model is cheaper to sweep than to factorise
-        rounds = min(100, max(5, 20_000_000 // len(u) ** 2))  # a large model is not worth solving to the last digit
-        l1, l2 = problem.penalty.threshold, problem.penalty.strong_convexity
-        room = min(len(u), SMALL_FACE)
-        work = (np.empty(room, dtype=np.int64), np.empty((room, room)), np.empty(room))
-        _, done = solve_small_model(problem.penalty, block.gram, u, q, free, l1, l2, tol, epochs, rounds, *work)
-        for _ in range(0 if done else rounds):
-            self._face_step(problem, block.gram, u, q, free)
-            if gram_descent(problem.penalty, block.gram, u, q, free, tol, epochs) <= tol:
-                break
+        u, tol = origin.copy(), (0.03 if rough else 1e-3) * violation
+        minimise(problem.penalty, block.gram, u, q, free, tol)
         return u
-
-    def _face_step(self, problem: Any, gram: np.ndarray, u: np.ndarray, q: np.ndarray, free: int) -> None:
-        """Minimise the model over the signed support of u, up to the first sign change; q is kept current."""
-        face = np.flatnonzero(u)
-        if free and (len(face) == 0 or face[-1] != len(u) - 1):
-            face = np.append(face, len(u) - 1)
-        if len(face) == 0 or len(face) > MAX_FACE:
-            return
-        l1, l2 = problem.penalty.threshold, problem.penalty.strong_convexity
-        system, slope = np.empty((len(face), len(face))), np.empty(len(face))
-        face_system(problem.penalty, gram, u, q, free, face, l1, l2, system, slope)
-        factor, failed = scipy.linalg.lapack.dpotrf(system.T, lower=0, overwrite_a=1, clean=0)
-        # Singular, or as good as that (the solution would be rounding noise): coordinate descent goes on alone.
-        if failed or np.diagonal(factor).min() < SINGULAR * np.diagonal(factor).max():
-            return
-        move = scipy.linalg.lapack.dpotrs(factor, slope, lower=0)[0]
-        move_on_face(problem.penalty, gram, u, q, free, face, -move, l1)
 
     def _solve_residual(
         self, problem: Any, state: _State, block: WorkingBlock, origin: Any, gradient: Any, h: Any, violation: float

@@ -1,0 +1,189 @@
+"""Quadratic models on a Gram matrix: min_u  q.u + u'Gu/2 + g(u), where g is a separable penalty of l1 and l2 parts.
+
+Coordinate descent with exact solves on the signed support between rounds of it. Small models are solved by one compiled function;
+larger faces are handed to LAPACK.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import scipy.linalg.lapack
+
+from saddlery.parts import kernel
+
+__all__ = ["gram_descent", "minimise", "solve_factorised", "worst_violation"]
+
+SINGULAR = 1e-6  # ratio of pivots below which a system is not solved: the solution would be rounding noise
+SMALL_FACE = 128  # size of the systems that are solved without LAPACK, whose calls take longer than they compute
+MAX_FACE = 2000  # size of the dense systems that are solved outright
+
+
+# --------------------------------------------------------------------------- kernels
+
+
+@kernel
+def worst_violation(penalty, u, gradient):
+    """The largest distance of -gradient_j from the subdifferential of g_j at u_j: 0 at an optimum."""
+    worst = 0.0
+    for j in range(gradient.shape[0]):
+        worst = max(worst, penalty.coordinate_distance(u[j], -gradient[j]))
+    return worst
+
+
+@kernel(fast_sums=True)
+def gram_descent(penalty, gram, u, q, free, tol, max_epochs):
+    """Cyclic coordinate descent on q.u + u'Gu/2 + g(u): u_j = prox(u_j - q_j / G_jj, 1 / G_jj), q kept current.
+
+    The last `free` coordinates are not penalised. Returns the largest |move| G_jj of the last epoch.
+    """
+    m = u.shape[0]
+    largest = 0.0
+    for _ in range(max_epochs):
+        largest = 0.0
+        for j in range(m):
+            curvature = gram[j, j]
+            if curvature <= 0.0:
+                continue
+            trial = u[j] - q[j] / curvature
+            if j < m - free:
+                trial = penalty.coordinate_prox(trial, 1.0 / curvature)
+            move = trial - u[j]
+            if move != 0.0:
+                u[j] = trial
+                for k in range(m):
+                    q[k] += move * gram[j, k]
+                largest = max(largest, abs(move) * curvature)
+        if largest <= tol:
+            break
+    return largest
+
+
+@kernel
+def face_system(penalty, gram, u, q, free, face, l1, l2, system, slope):
+    """The model on the signed support of u: its second derivatives, and its slope there."""
+    m = u.shape[0] - free
+    for k in range(face.shape[0]):
+        j = face[k]
+        slope[k] = q[j]
+        for i in range(face.shape[0]):
+            system[k, i] = gram[j, face[i]]
+        system[k, k] += 1e-14 * gram[j, j]
+        if j < m:
+            slope[k] += math.copysign(l1, u[j]) + l2 * u[j]
+            system[k, k] += l2
+
+
+@kernel(fast_sums=True)
+def move_on_face(penalty, gram, u, q, free, face, move, l1):
+    """u += move on the face, but no further than to the first sign change, where that weight becomes zero; q follows."""
+    m = u.shape[0] - free
+    size, stop = 1.0, -1
+    for k in range(face.shape[0]):
+        j = face[k]
+        if l1 > 0.0 and j < m and u[j] * (u[j] + size * move[k]) < 0.0:
+            size, stop = -u[j] / move[k], k
+    for k in range(face.shape[0]):
+        j = face[k]
+        step = -u[j] if k == stop else size * move[k]
+        u[j] = 0.0 if k == stop else u[j] + step
+        for i in range(u.shape[0]):
+            q[i] += step * gram[j, i]
+
+
+@kernel(fast_sums=True)
+def factorise(penalty, system, size):
+    """Cholesky factor L of the first `size` rows and columns, in place; returns whether it is far enough from singular."""
+    least, most = math.inf, 0.0
+    for i in range(size):
+        for j in range(i + 1):
+            total = system[i, j]
+            for k in range(j):
+                total -= system[i, k] * system[j, k]
+            if j < i:
+                system[i, j] = total / system[j, j]
+            else:
+                if total <= 0.0:
+                    return False
+                system[i, i] = math.sqrt(total)
+                least, most = min(least, system[i, i]), max(most, system[i, i])
+    return least >= SINGULAR * most
+
+
+@kernel(fast_sums=True)
+def solve_factorised(penalty, system, size, x):
+    """x = (L L')^-1 x, in place."""
+    for i in range(size):
+        for k in range(i):
+            x[i] -= system[i, k] * x[k]
+        x[i] /= system[i, i]
+    for i in range(size - 1, -1, -1):
+        x[i] /= system[i, i]
+        for k in range(i):
+            x[k] -= system[i, k] * x[i]
+
+
+@kernel
+def solve_small_model(penalty, gram, u, q, free, l1, l2, tol, epochs, rounds, face, system, slope):
+    """Coordinate descent on the Gram matrix, with exact solves on the support between rounds of it.
+
+    Returns the largest |move| G_jj of the last sweep, and whether all faces fitted into `system`.
+    """
+    largest = 0.0
+    for _ in range(rounds):
+        largest = gram_descent(penalty, gram, u, q, free, tol, epochs)
+        if largest <= tol:
+            break
+        size = 0
+        for j in range(u.shape[0]):
+            if u[j] != 0.0 or j >= u.shape[0] - free:
+                if size == face.shape[0]:
+                    return largest, False
+                face[size] = j
+                size += 1
+        face_system(penalty, gram, u, q, free, face[:size], l1, l2, system, slope)
+        if factorise(penalty, system, size):
+            solve_factorised(penalty, system, size, slope)
+            for k in range(size):
+                slope[k] = -slope[k]
+            move_on_face(penalty, gram, u, q, free, face[:size], slope, l1)
+    return largest, True
+
+
+# --------------------------------------------------------------------------- the solution
+
+
+def minimise(penalty: Any, gram: np.ndarray, u: np.ndarray, q: np.ndarray, free: int, tol: float) -> None:
+    """Minimise the model from u, in place, until no coordinate moves by more than tol / G_jj; q is the gradient at u, kept current.
+
+    The last `free` coordinates are not penalised.
+    """
+    epochs = max(10, 3000 // len(u))  # a small model is cheaper to sweep than to factorise
+    rounds = min(100, max(5, 20_000_000 // len(u) ** 2))  # a large model is not worth solving to the last digit
+    l1, l2, room = penalty.threshold, penalty.strong_convexity, min(len(u), SMALL_FACE)
+    work = (np.empty(room, dtype=np.int64), np.empty((room, room)), np.empty(room))
+    _, done = solve_small_model(penalty, gram, u, q, free, l1, l2, tol, epochs, rounds, *work)
+    for _ in range(0 if done else rounds):
+        _face_step(penalty, gram, u, q, free)
+        if gram_descent(penalty, gram, u, q, free, tol, epochs) <= tol:
+            break
+
+
+def _face_step(penalty: Any, gram: np.ndarray, u: np.ndarray, q: np.ndarray, free: int) -> None:
+    """Minimise the model over the signed support of u, up to the first sign change; q is kept current."""
+    face = np.flatnonzero(u)
+    if free and (len(face) == 0 or face[-1] != len(u) - 1):
+        face = np.append(face, len(u) - 1)
+    if len(face) == 0 or len(face) > MAX_FACE:
+        return
+    l1, l2 = penalty.threshold, penalty.strong_convexity
+    system, slope = np.empty((len(face), len(face))), np.empty(len(face))
+    face_system(penalty, gram, u, q, free, face, l1, l2, system, slope)
+    factor, failed = scipy.linalg.lapack.dpotrf(system.T, lower=0, overwrite_a=1, clean=0)
+    # Singular, or as good as that (the solution would be rounding noise): coordinate descent goes on alone.
+    if failed or np.diagonal(factor).min() < SINGULAR * np.diagonal(factor).max():
+        return
+    move = scipy.linalg.lapack.dpotrs(factor, slope, lower=0)[0]
+    move_on_face(penalty, gram, u, q, free, face, -move, l1)
