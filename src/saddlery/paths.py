@@ -175,11 +175,7 @@ def path(
         return bool(stops)
 
     listeners = tuple(callbacks)
-    _ = (
-        problem.scale,
-        problem.constant_gradient,
-        problem._dual_at_zero,
-    )  # once, and shared by the problems of all strengths
+    _ = problem.scale, problem.constant_gradient, problem._dual_at_zero  # shared by the problems of all strengths
     wide = problem.d > problem.n / 4 and problem.matrix.nnz <= ROOM and problem.matrix.compiled
     if wide and grid.size >= WORTH_COLUMNS and problem.penalty.threshold > 0.0:
         _ = problem.matrix.cols  # most rounds will then read a few columns only
@@ -209,7 +205,11 @@ def path(
                 )
             row[:] = solution.w
             start = Handover(solution)
-            solutions.append(replace(solution, w=row, state=None))  # a state holds copies of much that is here already
+            if solution.state is None:
+                solution.w = row
+            else:  # it holds copies of much that is here already
+                solution = replace(solution, w=row, state=None)
+            solutions.append(solution)
             enough = on_solution is not None and on_solution(float(alpha), solutions[-1])
             if enough or stops or solution.status is Status.INTERRUPTED:
                 break
@@ -227,7 +227,7 @@ def _solved_together(problem: LinearProblem, grid: np.ndarray, method: Solver, t
         return
     began = time.perf_counter()
     problems = [problem.with_penalty(problem.penalty.scaled(alpha / problem.penalty.alpha)) for alpha in grid]
-    points = list(method.points(problem, [each.penalty for each in problems]))
+    points = list(method.points(problems))
     spent = (time.perf_counter() - began) / len(points)
     size = max(1, TOGETHER // problem.n)
     for first in range(0, len(points), size):

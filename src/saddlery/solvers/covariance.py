@@ -75,14 +75,12 @@ class Covariance(Solver):
         self._descend(problem, state)
         return state
 
-    def points(self, problem: Any, penalties: Sequence[Any]) -> Iterator[Point]:
-        """Solutions for several penalties, each the start of the next; not certified yet."""
+    def points(self, problems: Sequence[Any]) -> Iterator[Point]:
+        """Solutions of problems that differ in their penalty only, each the start of the next; not certified yet."""
         state: Any = None
-        for penalty in penalties:
-            changed = problem.with_penalty(penalty)
-            state = self.init(changed, None) if state is None else self.follow(changed, state)
-            point = self.point(changed, state)
-            yield point._replace(w=point.w.copy())
+        for problem in problems:
+            state = self.init(problem, None) if state is None else self.follow(problem, state)
+            yield self.point(problem, state)._replace(w=state.w.copy())
 
     def point(self, problem: Any, state: _State) -> Point:
         return Point(state.w, problem.constant - (float(state.mean @ state.w) if state.mean is not None else 0.0), None)

@@ -45,6 +45,7 @@ from saddlery.solvers.working_block import WorkingBlock, gram_is_cheaper
 
 __all__ = ["ProxNewton"]
 
+FIRST = 25  # columns of the smallest working set of tall data, where each has many rows (mushrooms 0.1: 13.2 -> 9.4 ms), else 100
 WORTH = 15  # sweeps that conjugate gradients must spare to be worth their products
 MOST_PRODUCTS = 25  # of conjugate gradients, each two passes over the block
 EARLY = 0.05  # relative gap above which steps are rough: the working set will change anyway
@@ -345,11 +346,11 @@ class ProxNewton(Solver):
         W = trim(problem, self._working_set(problem, state), state.w, state.Xta)
         old = state.block
         if old is not None and old.m <= max(1.5 * len(W), SMALL) and state.inside[W].all():
-            if old.gram_form or not gram_is_cheaper(problem, old.entries, old.m, state.swept):
+            if old.gram_form or not gram_is_cheaper(problem, old.entries, old.m, state.swept, state.followed):
                 return old
             W = old.W
         entries = int(problem.matrix.col_counts[W].sum())
-        gram_form = gram_is_cheaper(problem, entries, len(W), state.swept)
+        gram_form = gram_is_cheaper(problem, entries, len(W), state.swept, state.followed)
         state.block = make_block(problem, W, gram_form, exact=False)
         state.inside[:] = False
         state.inside[W] = True
@@ -365,7 +366,7 @@ class ProxNewton(Solver):
         count, support = pick_columns(problem.penalty, state.w, state.Xta, _level(problem), W)
         W = W[:count]
         growth = 2 if tall or state.relative_gap < 0.01 else 4
-        cap = max(100, growth * support)
+        cap = max(FIRST if tall else 100, growth * support)
         if count > cap:
             score = np.where(state.w[W] != 0.0, np.inf, np.abs(state.Xta[W]))
             W = np.sort(W[np.argpartition(-score, cap - 1)[:cap]])

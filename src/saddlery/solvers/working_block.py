@@ -133,11 +133,13 @@ def gather_columns(rows, W, out):
 # --------------------------------------------------------------------------- the choice
 
 
-def gram_is_cheaper(problem: Any, entries: int, m: int, swept: float) -> bool:
+def gram_is_cheaper(problem: Any, entries: int, m: int, swept: float, followed: bool = False) -> bool:
     """Whether forming the Gram matrix costs less than sweeping over the columns will, or than it has cost already.
 
     Costs are in units of one multiply-add on data in cache. How many sweeps a problem needs is not known before, so a
     typical number is assumed; when more were paid for in vain, the Gram matrix is formed after all: at most twice the best choice.
+    Few sweeps suffice for sparse columns, which are nearly orthogonal (20,000 x 50,000 lasso at 0.01: 64 -> 46 ms); along a path
+    (`followed`) the matrix serves several strengths.
     """
     if m > MAX_GRAM:
         return False
@@ -145,7 +147,8 @@ def gram_is_cheaper(problem: Any, entries: int, m: int, swept: float) -> bool:
         form = problem.n * m * m / 48.0
     else:
         form = 0.78 * entries * (entries / problem.n) * (3.0 if m > 400 else 1.0)
-    typical = 60.0 if problem.d > problem.n / 4 else 200.0  # tall data correlate more, and sweeps go over more rows
+    typical = 60.0 if followed or not problem.matrix.is_sparse else 12.0
+    typical = typical if problem.d > problem.n / 4 else 200.0  # tall data correlate more, and sweeps go over more rows
     return form + 5.0 * m * m + m**3 / 50.0 <= max(typical * entries, swept)
 
 
@@ -286,8 +289,11 @@ class WorkingBlock:
         """gram += array diag(weights) array'."""
         m, used = self.m, np.flatnonzero(weights)
         part, weights = (array, weights) if 2 * len(used) > len(weights) else (array[:, used], weights[used])
-        if m * part.size < SINGLE_FROM or self.exact or weights.min(initial=0.0) < 0.0:
+        if weights.min(initial=0.0) < 0.0:
             self.gram[:m, :m] += (part * weights) @ part.T
+        elif m * part.size < SINGLE_FROM or self.exact:
+            scaled = part * np.sqrt(weights)
+            self.gram[:m, :m] += scaled @ scaled.T  # a product with itself: BLAS computes one half
         else:
             self.gram[:m, :m] += _single_gram(part, weights)
 
@@ -297,7 +303,7 @@ class WorkingBlock:
         if self.array is None:
             add_diagonal(self.rows, h, exact)
         else:
-            exact = np.einsum("ki,ki,i->k", self.array, self.array, h)
+            exact = np.square(self.array) @ h
         spots = np.arange(self.m)
         self.gram[spots, spots] = np.maximum(self.gram[spots, spots], exact)
 

@@ -1,0 +1,144 @@
+"""The Gram matrix of all columns: the solution of squared problems with few columns, and paths that are certified together."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import saddlery as sd
+from saddlery.errors import UnsupportedError
+from saddlery.penalties import L1, L2, ElasticNet
+from saddlery.solvers.auto import choose
+from saddlery.solvers.covariance import Covariance, _moments
+
+PENALTIES = (L1(0.05), L2(0.3), ElasticNet(0.1, 0.4))
+
+
+@pytest.fixture
+def data():
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((90, 8)) @ (np.eye(8) + 0.4) + rng.uniform(-2.0, 2.0, 8)
+    X[rng.random(X.shape) < 0.3] = 0.0
+    return X, X[:, 0] - 2.0 * X[:, 3] + rng.standard_normal(90) + 1.0, rng.uniform(0.0, 2.0, 90)
+
+
+@pytest.mark.parametrize("penalty", PENALTIES, ids=["l1", "l2", "elasticnet"])
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("convert", [np.asarray, np.float32, sp.csr_array, sp.csc_array])
+def test_the_solution_is_there_before_the_first_epoch(data, penalty, intercept, convert):
+    X, y, weights = data
+    for sample_weight in (None, weights):
+        problem = sd.LinearProblem(convert(X), y, "squared", penalty, sample_weight, intercept)
+        assert choose(problem) == "covariance"
+        solution = sd.solve(problem, tol=1e-12)
+        other = sd.solve(problem, "prox_newton", tol=1e-12)
+        assert solution.solver == "covariance"
+        assert solution.epochs == 0
+        assert len(solution.trace) == 1
+        assert solution.certificate.relative_gap <= 1e-12
+        np.testing.assert_allclose(solution.w, other.w, atol=2e-5)
+        assert abs(solution.certificate.primal - other.certificate.primal) <= 1e-12 * problem.scale
+
+
+@pytest.mark.parametrize("convert", [np.asarray, sp.csr_array])
+def test_columns_far_from_zero(data, convert):
+    """Means a million times the spread: second moments as differences would have no digit left."""
+    X, y, _ = data
+    far = X.copy()
+    far[:, 2] += 1e6
+    far[:, 5] = 7e5
+    for shift, matrix in ((0.0, X), (1.0, far)):
+        problem = sd.LinearProblem(convert(matrix), y, "squared", L1(0.02), fit_intercept=True)
+        solution = sd.solve(problem, "covariance", tol=1e-9)
+        assert solution.certificate.relative_gap <= 1e-9, shift
+    assert solution.w[5] == 0.0  # constant: the intercept has its part
+
+
+def test_more_columns_than_rows_and_equal_columns():
+    rng = np.random.default_rng(5)
+    X = rng.standard_normal((15, 40))
+    X[:, 20:] = X[:, :20]
+    problem = sd.LinearProblem(X, rng.standard_normal(15), "squared", L1(0.05))
+    assert sd.solve(problem, "covariance", tol=1e-9).certificate.relative_gap <= 1e-9
+
+
+def test_a_step_gives_back_what_rounding_took(data):
+    """With a Gram matrix in single precision the first solution is rough, and true gradients mend it."""
+    X, y, _ = data
+    problem = sd.LinearProblem(X, y, "squared", L1(0.02), fit_intercept=True)
+    solver = Covariance()
+    state = solver.init(problem, None)
+    exact, _ = _moments(problem)
+    state.gram = exact * (1.0 + 1e-3 * np.random.default_rng(0).standard_normal(exact.shape))
+    state.gram = 0.5 * (state.gram + state.gram.T)
+    state.w, state.q = np.zeros(8), problem.constant_gradient.copy()
+    gaps = []
+    for _ in range(6):
+        solver.step(problem, state)
+        primal, dual = problem.evaluate(solver.point(problem, state))
+        gaps.append((primal - dual.value) / problem.scale)
+    assert gaps[0] > 1e-7
+    assert gaps[-1] < 1e-10
+
+
+def test_a_start_and_a_handover(data):
+    X, y, _ = data
+    problem = sd.LinearProblem(X, y, "squared", L1(0.02), fit_intercept=True)
+    solution = sd.solve(problem, tol=1e-10)
+    again = sd.solve(problem, tol=1e-10, start=solution)
+    assert again.certificate.relative_gap <= 1e-10
+    np.testing.assert_allclose(again.w, solution.w, atol=1e-8)
+
+
+@pytest.mark.parametrize("penalty", PENALTIES, ids=["l1", "l2", "elasticnet"])
+@pytest.mark.parametrize("intercept", [False, True])
+def test_a_path_certified_together_is_that_of_single_solves(data, penalty, intercept, monkeypatch):
+    X, y, weights = data
+    problem = sd.LinearProblem(X, y, "squared", penalty, weights, intercept)
+    told = []
+    monkeypatch.setattr("saddlery.paths.TOGETHER", 4 * 90)  # four strengths at a time
+    result = sd.path(problem, n_alphas=9, tol=1e-10, on_solution=lambda alpha, solution: told.append(alpha))
+    assert told == result.alphas.tolist()
+    for alpha, w, b, solution in zip(result.alphas, result.coefs, result.intercepts, result.solutions, strict=True):
+        each = problem.with_penalty(penalty.scaled(alpha / penalty.alpha))
+        single = sd.solve(each, "prox_newton", tol=1e-12)
+        assert solution.status is sd.Status.CONVERGED
+        assert solution.solver == "covariance"
+        assert solution.w is not None
+        certified = sd.certify(each, w, solution.dual, b)
+        assert abs(certified.gap - solution.certificate.gap) <= 1e-13 * each.scale
+        assert certified.primal - single.certificate.primal <= 1e-9 * each.scale
+
+
+def test_path_points_that_miss_the_tolerance_are_solved_on(data, monkeypatch):
+    X, y, _ = data
+    problem = sd.LinearProblem(X, y, "squared", L1(0.1), fit_intercept=True)
+    monkeypatch.setattr("saddlery.solvers.covariance.ACCURACY", 1e-2)
+    result = sd.path(problem, n_alphas=5, tol=1e-9)
+    assert max(certificate.relative_gap for certificate in result.certificates) <= 1e-9
+
+
+def test_a_path_can_be_stopped_and_interrupted(data, monkeypatch):
+    X, y, _ = data
+    problem = sd.LinearProblem(X, y, "squared", L1(0.1))
+    assert len(sd.path(problem, n_alphas=9, on_solution=lambda alpha, solution: alpha < 0.3)) < 9
+    evaluate, calls = sd.LinearProblem.evaluate, []
+
+    def interrupted(self, point):
+        calls.append(point)
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        return evaluate(self, point)
+
+    monkeypatch.setattr(sd.LinearProblem, "evaluate", interrupted)
+    result = sd.path(problem, n_alphas=9)
+    assert len(result) == 3
+    assert result.statuses[-1] is sd.Status.INTERRUPTED
+
+
+def test_other_losses_and_many_columns_are_refused():
+    with pytest.raises(UnsupportedError, match="a quadratic loss"):
+        sd.solve(sd.LinearProblem([[1.0], [-1.0]], [1, -1], "logistic", L1(0.1)), "covariance")
+    wide = sd.LinearProblem(sp.csr_array((4, 5001)), np.arange(4.0), "squared", L1(0.1))
+    with pytest.raises(UnsupportedError, match="at most 5,000 columns"):
+        sd.solve(wide, "covariance")
+    assert choose(wide) != "covariance"
