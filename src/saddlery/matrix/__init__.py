@@ -99,10 +99,10 @@ class Matrix:
         """X w, in float64; w is (d,), or (d, k) and then possibly sparse."""
         if w.ndim == 2:
             return self._times(w, transposed=False)
-        if self._blas:
+        few = self.has("cols") and np.count_nonzero(w) < self.shape[1] // 4
+        if self._blas and not few:
             return self.values @ w
         out = np.zeros(self.shape[0])
-        few = self.has("cols") and np.count_nonzero(w) < self.shape[1] // 4
         if self.by_columns or few or not self.has("rows"):
             combine(self.cols, w, out)
         else:

@@ -25,6 +25,7 @@ MAX_GRAM = 500  # columns: sweeping over a larger Gram matrix costs more than sw
 NOT_SPARSE = 0.25  # share of non-zeros from which on columns are worked on as a dense array
 DENSE_ROOM = 32_000_000  # numbers in such an array, or two fifths of the non-zeros of X if that is more
 SINGLE_FROM = 30_000_000  # products: Gram matrices of arrays that take more are computed in single precision
+COLUMNS_FROM = 3.0  # share of the entries, as 1 to so many, below which columns are gathered and not filtered from all rows
 LOOSE = 0.1  # rows whose weight moved by less than this share are left alone in the Gram matrix
 
 
@@ -348,7 +349,7 @@ def _sparse_rows(matrix: Any, W: np.ndarray, entries: int) -> SparseVectors:
     n, d = matrix.shape
     if len(W) == d:
         return matrix.rows
-    if matrix.has("cols") and (8 * entries < matrix.nnz or not matrix.has("rows")):
+    if matrix.has("cols") and (COLUMNS_FROM * entries < matrix.nnz or not matrix.has("rows")):
         return _transposed(matrix, _sparse_cols(matrix, W, entries), entries)
     out = _room(matrix, entries, n, len(W))
     filter_rows(matrix.rows, _places(d, W), out.values, out.indices, out.starts)
