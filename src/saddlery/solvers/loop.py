@@ -229,7 +229,8 @@ def _run(
             state = copy.deepcopy(start)
             if type(state.best) is type(best):
                 best = state.best
-                stop = Status.CONVERGED if best.certificate(problem).relative_gap <= tol else None
+                stop = Status.STALLED if state.stalled else None
+                stop = Status.CONVERGED if best.certificate(problem).relative_gap <= tol else stop
             else:  # another sort of certificate is asked for
                 state.best = best
                 stop = check()
