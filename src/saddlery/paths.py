@@ -167,6 +167,7 @@ def path(
     coefs = np.zeros((grid.size, problem.d))
     solutions: list[Solution] = []
     stops: list[Record] = []
+    listeners = tuple(callbacks)
 
     def listen(record: Record) -> bool:
         answers = [callback(record) for callback in listeners]
@@ -174,57 +175,59 @@ def path(
             stops.append(record)  # the status will not tell if the solve has converged at the same time
         return bool(stops)
 
-    listeners = tuple(callbacks)
-    _ = problem.scale, problem.constant_gradient, problem._dual_at_zero  # shared by the problems of all strengths
-    wide = problem.d > problem.n / 4 and problem.matrix.nnz <= ROOM and problem.matrix.compiled
-    if wide and grid.size >= WORTH_COLUMNS and problem.penalty.threshold > 0.0:
-        _ = problem.matrix.cols  # most rounds will then read a few columns only
-    if problem.penalty.strong_convexity == 0.0:
-        solver = resolve(problem, solver)  # no rule of the choice asks how strong an l1 penalty is
-    together = not listeners and start is None and max_seconds is None
+    options = {
+        "tol": tol,
+        "max_epochs": max_epochs,
+        "max_seconds": max_seconds,
+        "random_state": random_state,
+        "callbacks": (listen,) if listeners else (),
+    }
     with small_products_on_one_thread(problem.matrix.nnz):
-        known = _solved_together(problem, grid, resolve(problem, solver), tol) if together else iter(())
-        for row, alpha in zip(coefs, grid, strict=True):
-            try:
-                solution = next(known, None)
-            except KeyboardInterrupt:
-                if not solutions:
-                    raise
-                solutions[-1] = replace(solutions[-1], status=Status.INTERRUPTED)
-                break
-            if solution is None or solution.status is not Status.CONVERGED:
-                solution = solve(
-                    problem.with_penalty(problem.penalty.scaled(alpha / problem.penalty.alpha)),
-                    solver,
-                    tol=tol,
-                    max_epochs=max_epochs,
-                    max_seconds=max_seconds,
-                    start=start,
-                    random_state=random_state,
-                    callbacks=(listen,) if listeners else (),
-                )
-            row[:] = solution.w
-            start = Handover(solution)
-            if solution.state is None:
-                solution.w = row
-            else:  # it holds copies of much that is here already
-                solution = replace(solution, w=row, state=None)
-            solutions.append(solution)
-            enough = on_solution is not None and on_solution(float(alpha), solutions[-1])
-            if enough or stops or solution.status is Status.INTERRUPTED:
-                break
+        each = _solved(problem, grid, solver, start, options)
+        try:
+            for row, alpha, solution in zip(coefs, grid, each, strict=True):
+                row[:] = solution.w
+                solutions.append(replace(solution, w=row, state=None))  # a state holds copies of much that is here already
+                enough = on_solution is not None and on_solution(float(alpha), solutions[-1])
+                if enough or stops or solution.status is Status.INTERRUPTED:
+                    break
+        except KeyboardInterrupt:  # between two solves: these return what they have
+            if not solutions:
+                raise
+            solutions[-1] = replace(solutions[-1], status=Status.INTERRUPTED)
     done = len(solutions)
     return PathResult(grid[:done], coefs[:done], np.array([solution.b for solution in solutions]), solutions)
 
 
-def _solved_together(problem: LinearProblem, grid: np.ndarray, method: Solver, tol: float) -> Iterator[Solution]:
+def _solved(
+    problem: LinearProblem, grid: np.ndarray, solver: str | Solver, start: Any, options: dict[str, Any]
+) -> Iterator[Solution]:
+    """The solutions for all strengths, each the start of the next; those that can be had together are."""
+    _ = problem.scale, problem.constant_gradient, problem._dual_at_zero  # shared by the problems of all strengths
+    wide = problem.d > problem.n / 4 and problem.matrix.nnz <= ROOM and problem.matrix.compiled
+    if wide and grid.size >= WORTH_COLUMNS and problem.penalty.threshold > 0.0:
+        _ = problem.matrix.cols  # most rounds will then read a few columns only
+    first = resolve(problem, solver)
+    if problem.penalty.strong_convexity == 0.0:
+        solver = first  # no rule of the choice asks how strong an l1 penalty is
+    known: Iterator[Solution] = iter(())
+    if hasattr(first, "points") and start is None and not options["callbacks"] and options["max_seconds"] is None:
+        known = _solved_together(problem, grid, first, options["tol"])
+    for alpha in grid:
+        solution = next(known, None)
+        if solution is None or solution.status is not Status.CONVERGED:
+            single = problem.with_penalty(problem.penalty.scaled(alpha / problem.penalty.alpha))
+            solution = solve(single, solver, start=start, **options)
+        yield solution
+        start = Handover(solution)
+
+
+def _solved_together(problem: LinearProblem, grid: np.ndarray, method: Any, tol: float) -> Iterator[Solution]:
     """Solutions for all strengths by a solver that needs the data once only; the data are read together for their certificates.
 
     The products of a certificate then cost little more for all strengths than for one (cpusmall, 20 lassos: 11 -> 1.6 ms). Those
     that rounding has kept from the tolerance are not converged: they are for the caller to improve.
     """
-    if not hasattr(method, "points"):
-        return
     began = time.perf_counter()
     problems = [problem.with_penalty(problem.penalty.scaled(alpha / problem.penalty.alpha)) for alpha in grid]
     points = list(method.points(problems))

@@ -45,7 +45,7 @@ from saddlery.solvers.working_block import WorkingBlock, gram_is_cheaper
 
 __all__ = ["ProxNewton"]
 
-SMALL_DATA = 1_000_000  # entries: up to here a pass costs no more than a round, and early rounds take several steps, too (leu, colon: -8 %)
+SMALL_DATA = 1_000_000  # entries: up to here a pass is as cheap as a round, and early rounds take several steps, too (leu: -8 %)
 FIRST = 25  # columns of the smallest working set of tall data, where each has many rows (mushrooms 0.1: 13.2 -> 9.4 ms), else 100
 WORTH = 15  # sweeps that conjugate gradients must spare to be worth their products
 MOST_PRODUCTS = 25  # of conjugate gradients, each two passes over the block
