@@ -47,7 +47,7 @@ FULL: dict[str, Any] = {
     "most_seconds": 20.0,
     "most_epochs": 20_000,
     "tol": 1e-6,
-    "optimum_tol": 1e-9,
+    "optimum_tol": 1e-8,
     "seed": 0,
 }
 SMALL = {"mnist, Fourier": {"rows": 3000, "count": 600}, "mnist, binning": {"rows": 4000, "count": 50}, "news20": {"rows": 5000}}

@@ -13,6 +13,7 @@ import numpy as np
 
 from saddlery.estimators.random_binning import RandomBinning
 from saddlery.losses.smooth_hinge import SmoothHinge
+from saddlery.matrix import Matrix, as_matrix
 from saddlery.penalties.elastic_net import ElasticNet
 from saddlery.problems.linear import LinearProblem
 from saddlery.registry import SOLVERS
@@ -33,19 +34,33 @@ def make_problem(
 ) -> LinearProblem:
     """One class against the rest on features of the data.
 
-    `features` has the kind (``
-        "fourier"``, ``"binning"`` or ``"unit"``: rows of length one), the number of rows, and what the kind
-    needs; rows are drawn by its seed.
+    `features` has the kind ("fourier", "binning", or "unit": rows of length one), the number of rows, and what the kind needs;
+    rows are drawn by its seed. The features made last are kept, by rows and by columns: runs that share them follow each other,
+    and making them takes longer than many a run.
     """
+    key = (id(data[0]), repr(features), rows)
+    if _LAST.get("key") != key:
+        matrix, y = _make_features(data, features, rows)
+        if rows is None:
+            _LAST.update(key=key, source=data[0], made=(matrix, y))
+    else:
+        matrix, y = _LAST["made"]
+    n = matrix.shape[0]
+    penalty = ElasticNet((lam + mu) / n, lam / (lam + mu))
+    return LinearProblem(matrix, np.where(y == label, 1.0, -1.0), SmoothHinge(), penalty)
+
+
+_LAST: dict[str, Any] = {}
+
+
+def _make_features(data: Any, features: dict[str, Any], rows: int | None) -> tuple[Matrix, np.ndarray]:
     X, y = data
     rng = np.random.default_rng(features["seed"])
     count = min(features.get("rows") or X.shape[0], X.shape[0]) if rows is None else rows
     chosen = np.sort(rng.choice(X.shape[0], size=count, replace=False))
-    X, y = X[chosen], y[chosen]
-    values = _KINDS[features["kind"]](X, features)
-    n = values.shape[0]
-    penalty = ElasticNet((lam + mu) / n, lam / (lam + mu))
-    return LinearProblem(values, np.where(y == label, 1.0, -1.0), SmoothHinge(), penalty)
+    matrix = as_matrix(_KINDS[features["kind"]](X[chosen], features))
+    _ = matrix.rows, matrix.cols
+    return matrix, y[chosen]
 
 
 def _fourier(X: Any, features: dict[str, Any]) -> np.ndarray:
