@@ -29,7 +29,7 @@ def problems(X, losses, intercepts=(False, True)):
 
 def first_steps(loss):
     out = {}
-    for name, problem in [*problems(full, [loss]), *problems(csr_array(X), [loss], [False])]:
+    for name, problem in [*problems(full, [loss], [True]), *problems(csr_array(X), [loss], [False])]:
         for solver in sd.solvers.available(problem):
             if solver == "dgpd" and problem.matrix.is_sparse:
                 continue  # rows with few entries tie, and then rounding decides which of them is the greediest

@@ -166,7 +166,7 @@ def test_refinement_keeps_strategies():
 
 def test_cuts_bound_the_value_everywhere():
     """v(c) <= concedes - c.ybar for other scores than those that the cut was made at."""
-    X, y = data(50)
+    X, y = data(30)
     problem = sd.FScoreProblem(X, y, 0.05)
     bundle = Bundle(problem, 1.0, None, 0.0)  # all sizes: the grid loses nothing
     for _ in range(3):
