@@ -52,16 +52,21 @@ MAX_FACE = 2500  # free variables of such a step
 
 # --------------------------------------------------------------------------- kernels
 
+# The steps of a row are pasted into the loop over rows: calls, which count references to arrays, took half of the time.
 
-@kernel(fast_sums=True)
+
+@kernel(fast_sums=True, inline=True)
 def read_row(penalty, rows, i, G, by_class, live, z):
-    """z = x_i map(-G), for the classes in `live`: all of them, in order, unless G is by classes."""
+    """z = x_i map(-G), for the classes in `live`: all of them, in order, unless G is by classes.
+
+    Unsigned indices make the loop vector code (617 features, a class: 380 -> 100 ns).
+    """
     if by_class:
-        first = rows.first(i)
+        first = np.uint64(rows.first(i))
         for c in range(live.shape[0]):
             g, total = G[live[c]], 0.0
             for j in range(g.shape[0]):
-                total += rows.entry(first + j) * penalty.coordinate_map(-g[j])
+                total += rows.entry(first + np.uint64(j)) * penalty.coordinate_map(-g[j])
             z[c] = total
         return
     z[:] = 0.0
@@ -71,7 +76,7 @@ def read_row(penalty, rows, i, G, by_class, live, z):
             z[l] += x * penalty.coordinate_map(-g[l])
 
 
-@kernel(fast_sums=True)
+@kernel(fast_sums=True, inline=True)
 def write_row(penalty, rows, i, scale, live, move, G, by_class):
     """G += scale x_i move', for the classes in `live`."""
     if by_class:
@@ -85,7 +90,7 @@ def write_row(penalty, rows, i, scale, live, move, G, by_class):
             g[l] += x * move[l]
 
 
-@kernel
+@kernel(inline=True)
 def hinge_row(loss, y, a, live, z, q, move):
     """The best point of the simplex for a row, v + m / q projected, m = z + 1 - e_y. Its move goes to `move`, m to z.
 
@@ -99,6 +104,8 @@ def hinge_row(loss, y, a, live, z, q, move):
         top = m if m > top else top
         inner += m * v
         move[c] = v + m / q
+    if top <= inner:  # solved already, as most rows that are of one class
+        return 0.0, top, 0.0
     t, largest = simplex_threshold(loss, move), 0.0
     for c in range(live.shape[0]):
         own = 1.0 if live[c] == y else 0.0
@@ -110,7 +117,7 @@ def hinge_row(loss, y, a, live, z, q, move):
     return top - inner, top, largest
 
 
-@kernel
+@kernel(inline=True)
 def drop_classes(loss, y, a, live, m, top, slack, by_class):
     """Leave out the classes that have no part in V and an m that is lower than the largest by `slack`; returns how many stay."""
     kept = 0
@@ -215,6 +222,14 @@ def ascend_softmax(loss, penalty, rows, codes, s, squares, mu, order, A, G, by_c
     return total
 
 
+def free_classes(problem: Any, A: np.ndarray) -> tuple[int, int]:
+    """The rows with more than one class in V = A + Y, and by how many more, in all."""
+    held = np.count_nonzero(A, axis=1)
+    own = A[np.arange(problem.n), problem.codes]
+    held += (own == 0.0).astype(int) - (own == -1.0)
+    return int(np.count_nonzero(held > 1)), int(np.maximum(held - 1, 0).sum())
+
+
 # --------------------------------------------------------------------------- the solver
 
 
@@ -228,6 +243,7 @@ class _State(State):
         self.order = np.arange(problem.n)
         self.count, self.epochs, self.faces = problem.n, 0, 0
         self.work = self.face_work = 0.0  # multiplications in epochs and in Newton steps
+        self.visits = 0  # of rows
         self.row_gap = self.full_gap = np.inf
         self.since = FULL
         self.classes = np.tile(np.arange(problem.k, dtype=np.int32), (problem.n, 1))
@@ -308,6 +324,14 @@ class MulticlassSDCA(Solver):
     def _hinge_epoch(self, problem: Any, state: _State) -> None:
         if self.newton and self._newton_is_due(problem, state):
             self._newton_step(problem, state)
+        self.ascend(problem, state)
+        state.averaged += 1
+        state.mean += max(FADE, 1.0 / state.averaged) * (state.G - state.mean)
+        if state.since == 1 and self._is_better(problem, state):
+            state.mean[:], state.averaged = state.G, 0
+
+    def ascend(self, problem: Any, state: _State) -> None:
+        """One epoch over the rows and classes that take part."""
         if state.since >= FULL or state.count == 0 or state.row_gap <= SOLVED * state.full_gap:
             state.count, state.since = problem.n, 0
             state.held[:] = problem.k
@@ -322,10 +346,7 @@ class MulticlassSDCA(Solver):
             state.full_gap = state.row_gap
         state.since += 1
         state.epochs += 1
-        state.averaged += 1
-        state.mean += max(FADE, 1.0 / state.averaged) * (state.G - state.mean)
-        if state.since == 1 and self._is_better(problem, state):
-            state.mean[:], state.averaged = state.G, 0
+        state.visits += len(chosen)
         state.accesses += 2.0 * work / problem.k
         state.work += 2.0 * work
 
@@ -345,8 +366,7 @@ class MulticlassSDCA(Solver):
         return 0 < free <= MAX_FACE and state.face_work + self._face_cost(problem, free) <= 4.0 * state.work
 
     def _free(self, problem: Any, state: _State) -> int:
-        held = np.count_nonzero(state.A, axis=1)  # a row has no entries, or at least two
-        return int(np.maximum(held - 1, 0).sum())
+        return free_classes(problem, state.A)[1]
 
     def _face_cost(self, problem: Any, free: int) -> float:
         """Multiplications of one step, by BLAS and so cheaper than those of epochs."""
