@@ -20,7 +20,6 @@ rest       mu W + G, the slope of the smooth primal                            g
 
 from __future__ import annotations
 
-import copy
 import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -31,7 +30,6 @@ import scipy.sparse as sp
 
 from saddlery.losses.multiclass_hinge import MulticlassHinge
 from saddlery.point import Point
-from saddlery.problems.multiclass import CACHES
 from saddlery.solvers.base import Solver, State
 from saddlery.solvers.multiclass_rows import RowNeeds, gradient_of
 from saddlery.solvers.multiclass_sdca import MulticlassSDCA, free_classes
@@ -39,6 +37,7 @@ from saddlery.solvers.simplex_face import (
     add_changes,
     face_blocks,
     face_system,
+    fade,
     gather_faces,
     list_faces,
     primal_system,
@@ -48,19 +47,22 @@ from saddlery.solvers.simplex_face import (
 
 __all__ = ["MulticlassALM"]
 
-EPOCHS = 5  # of dual ascent in a step
-FIRST = 10  # epochs after which Newton steps may begin
+FIRST, EVERY, MOST_EPOCHS = 10, 5, 50  # epochs: before Newton steps, between two looks whether they pay, in a step
+MULTIPLY = 2  # epochs between two multiplier steps of the intercepts
+NEARLY = 1.5  # sum of the row gaps, in units of the gap, that is worth a check
+SHARE, FAST = 0.5, 0.75  # share of the last weights in the mean that is shown, unless gaps fall by this factor in an epoch
 PER_DECADE = 5.0  # Newton steps that a digit of the gap takes, about
-BLAS, SPARSE, OVERHEAD = 0.1, 2.0, 15.0  # nanoseconds, about: a multiplication by BLAS, one of sparse data, a class of a row
+BLAS, SPARSE, OVERHEAD, ROW = 0.1, 2.0, 15.0, 150.0  # about ns: a multiplication by BLAS, of sparse data; a class of a row; a row
 INNER = 0.3  # share of the gap below which the rest of a round is small enough
+AT_LEAST = 0.1
 MOST_INNER = 20  # Newton steps of a round
 FALL = (0.3, 0.3, 0.3, 0.5, 0.7)  # factor of rho after rounds of 0, 1, 2, ... Newton steps; 1 after more
 LEAST_RHO = 1e-10
 ARMIJO, WOLFE, TRIALS = 1e-4, 0.5, 10  # of the line search
 PROGRESS = 0.1  # fall of the gap that is worth a check
 MOST_ROUNDS = 20  # between two checks
+CG_TOL = 0.1
 IDLE = 8  # rounds without progress after which there is none
-WEAK = 1e4  # squared length of the column of ones in units of a mean row: the intercepts are nearly free in Newton systems
 MAX_DIRECT = 3000  # unknowns of a system that is solved by Cholesky
 PRODUCTS, MOST_PRODUCTS = 40, 200  # of conjugate gradients: usual number, most
 
@@ -86,8 +88,7 @@ class _State(State):
         self.by_class = not problem.matrix.is_sparse
         self.W = self.G = np.empty(0)
         self.b = np.zeros(k)
-        self.V, self.centre, self.spare = np.empty((n, k)), np.empty((n, k)), np.empty((n, k))
-        self.Z = np.empty((n, k))
+        self.V = self.centre = self.spare = self.Z = np.empty((0, k))
         self.slope = np.zeros(k)  # sum_i s_i A_i
         self.rho, self.base = 1.0, np.empty(0)
         self.smooth = self.hinge = self.against = 0.0
@@ -134,7 +135,9 @@ class MulticlassALM(Solver):
         curvature = problem.s * problem.matrix.row_square_norms / problem.penalty.strong_convexity
         state.base = np.full(problem.n, max(float(curvature.mean()), 1e-300))
         if start is None and self.ascent:
-            state.ascent = MulticlassSDCA(newton=False).init(_without_intercept(problem), None, rng)
+            state.ascent = MulticlassSDCA(newton=False).init(problem, None, rng)
+            if problem.fit_intercept:  # as if there were a feature as large as a mean row
+                state.ascent.sigma = _mean_square(problem) / problem.penalty.strong_convexity
             return state
         A = problem.constant_dual if start is None else start.dual
         W = problem.zeros() if start is None else start.w
@@ -145,7 +148,7 @@ class MulticlassALM(Solver):
 
     def _begin(self, problem: Any, state: _State, A: np.ndarray, b: np.ndarray) -> None:
         """Go over to Newton steps, from a feasible dual point and its own weights."""
-        state.V[:] = A
+        state.V, state.centre, state.spare = np.array(A), np.empty_like(A), np.empty_like(A)
         state.V[np.arange(problem.n), problem.codes] += 1.0
         state.b, state.ascent = np.array(b, dtype=np.float64), None
         state.W = -self._product(problem, state) / problem.penalty.strong_convexity
@@ -154,6 +157,7 @@ class MulticlassALM(Solver):
     def resync(self, problem: Any, state: _State) -> None:
         if state.ascent is not None:
             MulticlassSDCA().resync(problem, state.ascent)
+            state.ascent.balance = problem.s @ state.ascent.A
             return
         state.G = self._product(problem, state)
         state.slope = problem.s @ state.V - problem.class_weights
@@ -172,21 +176,18 @@ class MulticlassALM(Solver):
 
     def point(self, problem: Any, state: _State) -> Point:
         if state.ascent is not None:
-            ascent = state.ascent
-            ascent.mean[:] = ascent.G
-            point = MulticlassSDCA().point(problem, ascent)
-            return Point(point.w, state.b, point.dual, None, point.Xta)
+            point = MulticlassSDCA().point(problem, state.ascent)
+            return Point(point.w, _intercepts(state.ascent), point.dual, None, point.Xta)
         A = state.V.copy()
         A[np.arange(problem.n), problem.codes] -= 1.0
         G = state.G.T if state.by_class else state.G
         return Point(np.ascontiguousarray(self._weights(state)), state.b - state.b.mean(), A, state.Z, np.ascontiguousarray(G))
 
     def step(self, problem: Any, state: _State) -> None:
-        """Epochs of dual ascent, or rounds until the gap has fallen enough to be worth a check."""
-        if state.ascent is not None:
-            self._epochs(problem, state)
-            return
+        """Epochs of dual ascent or rounds, until the gap has fallen enough to be worth a check."""
         goal = max(PROGRESS * state.relative_gap, state.tol)
+        if state.ascent is not None and not self._ascend(problem, state, NEARLY * goal):
+            return
         for _ in range(MOST_ROUNDS):
             self._round(problem, state)
             if state.gap <= goal or state.stalled:
@@ -194,32 +195,38 @@ class MulticlassALM(Solver):
 
     # -- dual ascent
 
-    def _epochs(self, problem: Any, state: _State) -> None:
-        small, ascent, method = _without_intercept(problem), state.ascent, MulticlassSDCA(newton=False)
-        before = ascent.accesses
-        for _ in range(EPOCHS):
-            method.ascend(small, ascent)
+    def _ascend(self, problem: Any, state: _State, goal: float) -> bool:
+        """Epochs until the sum of the row gaps is below `goal`; True if Newton steps are expected to gain more than they do."""
+        ascent, method = state.ascent, MulticlassSDCA(newton=False)
+        width, before = problem.size / problem.n, ascent.accesses
+        for _ in range(MOST_EPOCHS):
+            method.ascend(problem, ascent)
             state.epochs += 1
-            classes = 0.5 * ascent.work / (problem.size / problem.n)
-            cost = 150.0 * ascent.visits + 15.0 * classes + 0.5 * ascent.work * (SPARSE if problem.matrix.is_sparse else 0.3)
-            state.history.append((cost, ascent.row_gap / problem.scale))
+            gap = ascent.row_gap / problem.scale
+            if problem.fit_intercept:
+                gap += float(np.max(ascent.balance / problem.class_weights))
+                if state.epochs % MULTIPLY == 0:
+                    ascent.b = _intercepts(ascent)
+            cost = ROW * ascent.visits + 0.5 * ascent.work * (OVERHEAD / width + (SPARSE if problem.matrix.is_sparse else 0.3))
+            state.history.append((cost, gap))
+            last = state.history[-FIRST:]
+            share = SHARE if gap > FAST ** len(last) * last[0][1] else 1.0
+            fade(problem.loss, ascent.G.reshape(-1), ascent.mean.reshape(-1), share)
+            newton = state.epochs >= FIRST and state.epochs % EVERY == 0 and self._newton_pays(problem, state)
+            if newton or gap <= goal:
+                break
         state.accesses += ascent.accesses - before
-        if state.epochs >= FIRST and self._newton_pays(problem, state):
-            self._begin(problem, state, ascent.A, state.b)
+        if newton:
+            self._begin(problem, state, ascent.A, _intercepts(ascent))
+        return newton
 
     def _newton_pays(self, problem: Any, state: _State) -> bool:
         """Whether Newton steps are expected to gain a digit for less work than the last epochs did."""
-        if problem.fit_intercept:
-            return True
         (earlier, high), (now, low) = state.history[len(state.history) // 2], state.history[-1]
         decades = math.log10(high / low) if 0.0 < low < high else 0.0
         costs = self._costs(problem, *free_classes(problem, state.ascent.A))
-        rows = problem.k * (OVERHEAD * problem.n + self._pass(problem))
+        rows = problem.k * (OVERHEAD * problem.n + problem.size * (SPARSE if problem.matrix.is_sparse else BLAS))
         return PER_DECADE * (min(costs.values()) + rows) * decades <= now - earlier
-
-    def _pass(self, problem: Any) -> float:
-        """Cost of a product of X with one vector."""
-        return problem.size * (SPARSE if problem.matrix.is_sparse else BLAS)
 
     def _costs(self, problem: Any, rows: int, m: int) -> dict[str, float]:
         """Cost of a system of each form, in nanoseconds or so."""
@@ -254,7 +261,8 @@ class MulticlassALM(Solver):
         state.smooth, state.hinge, state.against, _ = self._project(problem, state, state.Z, 0.0, state.spare)
         self._accept(problem, state)
         steps = 0
-        while steps < MOST_INNER and state.rest > INNER * max(state.gap - state.rest, 0.0) and state.gap > state.tol:
+        goal = AT_LEAST * state.rest
+        while steps < MOST_INNER and state.rest > min(goal, INNER * max(state.gap - state.rest, 0.0)) and state.gap > state.tol:
             if not self._newton_step(problem, state):
                 break
             steps += 1
@@ -274,7 +282,7 @@ class MulticlassALM(Solver):
         gap = state.hinge + 0.5 * mu * squares - state.against + 0.5 / mu * dual
         if problem.fit_intercept:
             state.slope = problem.s @ state.V - problem.class_weights
-            off = float(np.max(state.slope / problem.class_weights))
+            off = 2.0 * float(np.max(state.slope / problem.class_weights))
             rest, gap = rest + off * problem.scale, gap + off * problem.scale  # what balancing the dual point may cost
         state.rest, state.gap = rest / problem.scale, gap / problem.scale
 
@@ -316,7 +324,7 @@ class MulticlassALM(Solver):
         costs = self._costs(problem, len(faces.rows), faces.m)
         form = min(costs, key=costs.__getitem__) if self.form == "auto" else self.form
         mu = problem.penalty.strong_convexity
-        ones = mu / (WEAK * max(float(problem.matrix.row_square_norms.mean()), 1e-300))  # curvature that intercepts are given
+        ones = mu / _mean_square(problem)  # curvature that intercepts are given, as if ones were as large as a mean row
         if form == "primal":
             return self._by_weights(problem, state, faces, rest, ones)
         if form == "faces":
@@ -329,7 +337,9 @@ class MulticlassALM(Solver):
         count, m = list_faces(problem.loss, problem.s, state.V, state.room[1], *lists)
         return Faces(state.room[1][:count], *(part[:m] for part in lists))
 
-    def _by_weights(self, problem: Any, state: _State, faces: Faces, rest: np.ndarray, ones: float) -> tuple[np.ndarray, np.ndarray]:
+    def _by_weights(
+        self, problem: Any, state: _State, faces: Faces, rest: np.ndarray, ones: float
+    ) -> tuple[np.ndarray, np.ndarray]:
         k, d, width = problem.k, problem.d, problem.d + problem.fit_intercept
         X = np.ones((len(faces.rows), width))
         X[:, :d] = _rows_of(problem, faces.rows, dense=True)
@@ -399,11 +409,12 @@ class MulticlassALM(Solver):
             residual += (state.slope[faces.cls] - state.slope[faces.ref]) * (mu / ones)
         c, scaled, before = np.zeros(faces.m), np.empty(faces.m), 1.0
         direction, first = np.zeros(faces.m), 0.0
+        goal = (CG_TOL * min(1.0, state.rho)) ** 2  # W is further from its place than c is, by 1 / rho
         for t in range(MOST_PRODUCTS):
             face_blocks(problem.loss, faces.at, own, residual, True, scaled)
             size = float(residual @ scaled)
             first = size if t == 0 else first
-            if size <= 1e-2 * first or size == 0.0:
+            if size <= goal * first or size == 0.0:
                 break
             direction = scaled + (size / before if t else 0.0) * direction
             bent = times(direction)
@@ -415,15 +426,9 @@ class MulticlassALM(Solver):
         return self._spread(problem, state, faces, rest, c, ones)
 
 
-def _without_intercept(problem: Any) -> Any:
-    """The same problem without intercepts."""
-    if not problem.fit_intercept:
-        return problem
-    other = copy.copy(problem)
-    for name in CACHES:
-        other.__dict__.pop(name, None)
-    other.fit_intercept = False
-    return other
+def _intercepts(ascent: Any) -> np.ndarray:
+    """The intercepts of dual ascent."""
+    return ascent.b - ascent.sigma * ascent.balance
 
 
 def _rows_of(problem: Any, rows: np.ndarray, dense: bool = False) -> Any:
@@ -432,6 +437,11 @@ def _rows_of(problem: Any, rows: np.ndarray, dense: bool = False) -> Any:
         return problem.matrix.values[rows].astype(np.float64, copy=False)
     values = problem.matrix.csr[rows].astype(np.float64)
     return values.toarray() if dense else values
+
+
+def _mean_square(problem: Any) -> float:
+    """The mean squared length of a row."""
+    return max(float(problem.matrix.row_square_norms.mean()), 1e-100)
 
 
 def _square(values: np.ndarray) -> float:

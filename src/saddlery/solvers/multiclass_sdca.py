@@ -16,6 +16,7 @@ A, G       dual point V - Y, by rows; X'(s A), by classes if X is dense        V
 z          margins of a row, x_i map(-G)                                       s
 q          s_i |x_i|^2 / mu, mu the strong convexity of the penalty            q_j
 order      rows, those that take part in the next epoch first                  -
+r          balance sum_i s_i A_i, 0 at the optimum if there are intercepts     -
 =========  ==================================================================  ============================
 """
 
@@ -175,25 +176,31 @@ def softmax_row(loss, y, a, z, q, out):
 
 
 @kernel
-def ascend_hinge(loss, penalty, rows, codes, s, squares, mu, order, count, classes, held, A, G, by_class, room, step):
+def ascend_hinge(loss, penalty, rows, codes, s, squares, mu, order, count, classes, held, A, G, by_class, b, r, sigma, room, step):
     """One epoch over the first `count` rows of `order`, over the first held_i classes of each; a row with one class left goes to
-    the end. Returns how many rows stay, sum s_i gap_i, and the number of multiplications.
+    the end. Intercepts are b - sigma r, where r = sum_i s_i A_i. Returns how many rows stay, sum s_i gap_i, and the number of
+    multiplications.
     """
     total, work, t = 0.0, 0.0, 0
     while t < count:
         i = order[t]
-        q = s[i] * squares[i] / mu
+        q = s[i] * (squares[i] / mu + sigma)
         if q == 0.0:
             t += 1
             continue
         live = classes[i, : held[i]]
         z, move = room[: held[i]], step[: held[i]]
         read_row(penalty, rows, i, G, by_class, live, z)
+        if sigma > 0.0:
+            for c in range(held[i]):
+                z[c] += b[live[c]] - sigma * r[live[c]]
         gap, top, moved = hinge_row(loss, codes[i], A[i], live, z, q, move)
         total += s[i] * gap
         work += held[i] * (rows.last(i) - rows.first(i))
         if moved > 0.0:
             write_row(penalty, rows, i, s[i], live, move, G, by_class)
+            for c in range(held[i]):
+                r[live[c]] += s[i] * move[c]
         kept = drop_classes(loss, codes[i], A[i], live, z, top, SLACK, by_class)
         held[i] = kept if by_class else held[i]
         if kept == 1:
@@ -244,6 +251,8 @@ class _State(State):
         self.count, self.epochs, self.faces = problem.n, 0, 0
         self.work = self.face_work = 0.0  # multiplications in epochs and in Newton steps
         self.visits = 0  # of rows
+        # For callers that add intercepts b - sigma balance, balance = sum_i s_i A_i: an augmented Lagrangian of balance = 0.
+        self.b, self.balance, self.sigma = np.zeros(problem.k), problem.s @ A, 0.0
         self.row_gap = self.full_gap = np.inf
         self.since = FULL
         self.classes = np.tile(np.arange(problem.k, dtype=np.int32), (problem.n, 1))
@@ -295,7 +304,10 @@ class MulticlassSDCA(Solver):
         return math.isinf(problem.loss.smoothness)
 
     def resync(self, problem: Any, state: _State) -> None:
-        G = gradient_of(problem.matrix, problem.s[:, None] * state.A)
+        if not state.A.any():
+            G = np.zeros((problem.d, problem.k))
+        else:
+            G = gradient_of(problem.matrix, problem.s[:, None] * state.A)
         state.G = np.ascontiguousarray(G.T) if state.by_class else G
         state.mean = state.G.copy()
         state.accesses += problem.size
@@ -340,6 +352,7 @@ class MulticlassSDCA(Solver):
         state.rng.shuffle(chosen)
         data = (problem.matrix.rows, problem.codes, problem.s, problem.matrix.row_square_norms, problem.penalty.strong_convexity)
         where = (state.order, state.count, state.classes, state.held, state.A, state.G, state.by_class)
+        where += (state.b, state.balance, state.sigma)
         rooms = (np.empty(problem.k), np.empty(problem.k))
         state.count, state.row_gap, work = ascend_hinge(problem.loss, problem.penalty, *data, *where, *rooms)
         if state.since == 0:

@@ -16,7 +16,17 @@ import numpy as np
 
 from saddlery.parts import kernel
 
-__all__ = ["add_changes", "face_blocks", "face_system", "gather_faces", "list_faces", "primal_system", "project_rows", "spread_faces"]
+__all__ = [
+    "add_changes",
+    "face_blocks",
+    "face_system",
+    "fade",
+    "gather_faces",
+    "list_faces",
+    "primal_system",
+    "project_rows",
+    "spread_faces",
+]
 
 
 @kernel(fast_sums=True)
@@ -80,6 +90,13 @@ def add_changes(rows, s, new, old, by_class, G):
                 else:
                     for p in range(rows.first(i), rows.last(i)):
                         G[rows.position(i, p), l] += move * rows.entry(p)
+
+
+@kernel(fast_sums=True)
+def fade(loss, last, mean, share):
+    """mean += share (last - mean)."""
+    for j in range(mean.shape[0]):
+        mean[j] += share * (last[j] - mean[j])
 
 
 @kernel
@@ -178,14 +195,16 @@ def gather_faces(rows, chosen, at, cls, ref, g, by_class, out):
     """out_p = (U'g)_p = <x_i, g_l - g_r>."""
     for p in range(at.shape[0]):
         i, l, r = chosen[at[p]], cls[p], ref[p]
-        total = 0.0
+        product = 0.0
         if by_class:
-            total = rows.dot(i, g[l]) - rows.dot(i, g[r])
+            first, upper, lower = np.uint64(rows.first(i)), g[l], g[r]
+            for j in range(g.shape[1]):
+                product += rows.entry(first + np.uint64(j)) * (upper[j] - lower[j])
         else:
             for e in range(rows.first(i), rows.last(i)):
                 line = g[rows.position(i, e)]
-                total += rows.entry(e) * (line[l] - line[r])
-        out[p] = total
+                product += rows.entry(e) * (line[l] - line[r])
+        out[p] = product
 
 
 @kernel
