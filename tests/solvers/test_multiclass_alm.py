@@ -1,4 +1,4 @@
-"""The augmented Lagrangian of the multiclass hinge with l2: against a conic solver, its rows and systems, its promises to the loop."""
+"""The augmented Lagrangian of the multiclass hinge with l2: against a conic solver, its rows and systems, its promises."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import saddlery as sd
 from saddlery.losses import MulticlassHinge
 from saddlery.problems.multiclass import MulticlassProblem
 from saddlery.solvers.multiclass_alm import MulticlassALM
-from saddlery.solvers.simplex_face import add_changes, project_rows
+from saddlery.solvers.multiclass_faces import faces_of, newton_direction
+from saddlery.solvers.multiclass_simplex import add_changes, project_rows
 from tests.solvers.test_multiclass_newton import data, reference
 
 
@@ -87,12 +88,13 @@ def test_rows_are_the_best_points_of_the_simplex():
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("sparse", [False, True])
 def test_all_systems_give_the_newton_step(intercept, sparse, monkeypatch):
-    monkeypatch.setattr("saddlery.solvers.multiclass_alm.CG_TOL", 1e-12)
+    monkeypatch.setattr("saddlery.solvers.multiclass_faces.CG_TOL", 1e-12)
     X, y = data(5, n=50, d=6, k=4)
     problem = MulticlassProblem(sp.csr_array(X) if sparse else X, y, "hinge", sd.penalties.L2(0.02), fit_intercept=intercept)
     state = state_in_newton(problem)
     rest = 0.02 * state.W + state.G
-    moves = {form: MulticlassALM(form=form)._direction(problem, state, rest) for form in ("faces", "primal", "products")}
+    where = (state.rho * state.base, rest, state.slope, state.by_class)
+    moves = [newton_direction(problem, faces_of(problem, state.V), form, *where) for form in ("faces", "primal", "products")]
     width = problem.d + 1
     H = np.zeros((problem.k * width, problem.k * width))
     for i in range(problem.n):
@@ -110,7 +112,7 @@ def test_all_systems_give_the_newton_step(intercept, sparse, monkeypatch):
         step = np.zeros((problem.k, width))
         step[:, :-1] = -np.linalg.solve(H[np.ix_(keep, keep)], right[:, :-1].ravel()).reshape(problem.k, -1)
     size = np.abs(step).max()
-    for move, shift in moves.values():
+    for move, shift, _ in moves:
         np.testing.assert_allclose(move.T if sparse else move, step[:, :-1], atol=1e-6 * size)
         np.testing.assert_allclose(shift, step[:, -1], atol=1e-5 * size)
 

@@ -1,12 +1,14 @@
 """Augmented Lagrangian for the multiclass hinge with l2: proximal steps of the dual, each by semismooth Newton steps of the primal.
 
-A round moves the dual point to the optimum of the dual with a proximal term, V = argmax D(V) - rho sum_i s_i |v_i - u_i|^2 / 2 around
-the last one, u. The primal of that problem is smooth: its loss has the slope v - e_y with v = P(u + m / rho), m = z + 1 - e_y, and
-is quadratic as long as the faces of the rows stay (simplex_face.py). Newton steps with a line search minimise it, two to five a round.
-V is feasible at every step, so the gap is known all the time. rho falls as long as rounds need few steps; it need not become small.
+A round moves the dual point to the optimum of the dual with a proximal term, V = argmax D(V) - rho sum_i s_i |v_i - u_i|^2 / 2
+around the last one, u. The primal of that problem is smooth: its loss has the slope v - e_y with v = P(u + m / rho),
+m = z + 1 - e_y, and is quadratic as long as the faces of the rows stay (multiclass_simplex.py). Newton steps with a line search
+minimise it, two to five a round. V is feasible at every step, so the gap is known all the time. rho falls as long as rounds need
+few steps; it need not become small.
 
-A step costs one system, in W or in the free classes of the rows, whichever are fewer: no more than d k of these are left in the end,
-however many rows there are. Epochs of dual ascent come before, as long as they gain more than Newton steps would for the same work.
+A step costs one system (multiclass_faces.py), in W or in the free classes of the rows, whichever are fewer: no more than d k of
+these are left in the end, however many rows there are. Epochs of dual ascent come before, as long as they gain more than Newton
+steps would for the same work; intercepts are then the multipliers of the balance of the classes.
 
 =========  ==================================================================  ============================
 here       meaning                                                             letters of the papers
@@ -22,28 +24,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import scipy.linalg
-import scipy.sparse as sp
 
 from saddlery.losses.multiclass_hinge import MulticlassHinge
 from saddlery.point import Point
 from saddlery.solvers.base import Solver, State
+from saddlery.solvers.multiclass_faces import BLAS, OVERHEAD, SPARSE, faces_of, mean_square, newton_direction, system_costs
 from saddlery.solvers.multiclass_rows import RowNeeds, gradient_of
 from saddlery.solvers.multiclass_sdca import MulticlassSDCA, free_classes
-from saddlery.solvers.simplex_face import (
-    add_changes,
-    face_blocks,
-    face_system,
-    fade,
-    gather_faces,
-    list_faces,
-    primal_system,
-    project_rows,
-    spread_faces,
-)
+from saddlery.solvers.multiclass_simplex import add_changes, fade, project_rows
 
 __all__ = ["MulticlassALM"]
 
@@ -52,7 +43,7 @@ MULTIPLY = 2  # epochs between two multiplier steps of the intercepts
 NEARLY = 1.5  # sum of the row gaps, in units of the gap, that is worth a check
 SHARE, FAST = 0.5, 0.75  # share of the last weights in the mean that is shown, unless gaps fall by this factor in an epoch
 PER_DECADE = 5.0  # Newton steps that a digit of the gap takes, about
-BLAS, SPARSE, OVERHEAD, ROW = 0.1, 2.0, 15.0, 150.0  # about ns: a multiplication by BLAS, of sparse data; a class of a row; a row
+ROW = 150.0  # nanoseconds that a row of an epoch takes by itself, about
 INNER = 0.3  # share of the gap below which the rest of a round is small enough
 AT_LEAST = 0.1
 MOST_INNER = 20  # Newton steps of a round
@@ -61,28 +52,12 @@ LEAST_RHO = 1e-10
 ARMIJO, WOLFE, TRIALS = 1e-4, 0.5, 10  # of the line search
 PROGRESS = 0.1  # fall of the gap that is worth a check
 MOST_ROUNDS = 20  # between two checks
-CG_TOL = 0.1
 IDLE = 8  # rounds without progress after which there is none
-MAX_DIRECT = 3000  # unknowns of a system that is solved by Cholesky
-PRODUCTS, MOST_PRODUCTS = 40, 200  # of conjugate gradients: usual number, most
-
-
-class Faces(NamedTuple):
-    """The rows with several classes in V, and their variables: place of the row, class, and reference class."""
-
-    rows: np.ndarray
-    at: np.ndarray
-    cls: np.ndarray
-    ref: np.ndarray
-
-    @property
-    def m(self) -> int:
-        return len(self.at)
 
 
 class _State(State):
     def __init__(self, problem: Any, rng: np.random.Generator):
-        n, k = problem.n, problem.k
+        k = problem.k
         self.rng = rng
         self.ascent: Any = None  # the state of dual ascent, as long as it lasts
         self.by_class = not problem.matrix.is_sparse
@@ -94,7 +69,7 @@ class _State(State):
         self.smooth = self.hinge = self.against = 0.0
         self.gap = self.rest = np.inf
         self.lowest, self.idle = np.inf, 0
-        self.room = (np.empty(k), np.empty(n, dtype=np.int64))
+        self.room = np.empty(k)
         self.epochs = self.rounds = self.newton_steps = self.products = 0
         self.history: list[tuple[float, float]] = []  # work and gap after epochs
 
@@ -137,7 +112,7 @@ class MulticlassALM(Solver):
         if start is None and self.ascent:
             state.ascent = MulticlassSDCA(newton=False).init(problem, None, rng)
             if problem.fit_intercept:  # as if there were a feature as large as a mean row
-                state.ascent.sigma = _mean_square(problem) / problem.penalty.strong_convexity
+                state.ascent.sigma = mean_square(problem) / problem.penalty.strong_convexity
             return state
         A = problem.constant_dual if start is None else start.dual
         W = problem.zeros() if start is None else start.w
@@ -148,8 +123,9 @@ class MulticlassALM(Solver):
 
     def _begin(self, problem: Any, state: _State, A: np.ndarray, b: np.ndarray) -> None:
         """Go over to Newton steps, from a feasible dual point and its own weights."""
-        state.V, state.centre, state.spare = np.array(A), np.empty_like(A), np.empty_like(A)
+        state.V = np.array(A)
         state.V[np.arange(problem.n), problem.codes] += 1.0
+        state.centre, state.spare = state.V.copy(), state.V.copy()  # rows without weight stay as they are
         state.b, state.ascent = np.array(b, dtype=np.float64), None
         state.W = -self._product(problem, state) / problem.penalty.strong_convexity
         self.resync(problem, state)
@@ -224,19 +200,9 @@ class MulticlassALM(Solver):
         """Whether Newton steps are expected to gain a digit for less work than the last epochs did."""
         (earlier, high), (now, low) = state.history[len(state.history) // 2], state.history[-1]
         decades = math.log10(high / low) if 0.0 < low < high else 0.0
-        costs = self._costs(problem, *free_classes(problem, state.ascent.A))
+        costs = system_costs(problem, *free_classes(problem, state.ascent.A))
         rows = problem.k * (OVERHEAD * problem.n + problem.size * (SPARSE if problem.matrix.is_sparse else BLAS))
         return PER_DECADE * (min(costs.values()) + rows) * decades <= now - earlier
-
-    def _costs(self, problem: Any, rows: int, m: int) -> dict[str, float]:
-        """Cost of a system of each form, in nanoseconds or so."""
-        unknowns, width = float(problem.k * (problem.d + problem.fit_intercept)), problem.size / problem.n
-        forms = {"products": 4.0 * SPARSE * PRODUCTS * m * width}
-        if m <= MAX_DIRECT:
-            forms["faces"] = BLAS * m**3 / 6.0 + m * m + rows * rows * width * (SPARSE if problem.matrix.is_sparse else 0.5 * BLAS)
-        if unknowns <= MAX_DIRECT:
-            forms["primal"] = BLAS * unknowns**3 / 6.0 + unknowns**2 + 1.5 * m * problem.d**2
-        return forms
 
     # -- rounds
 
@@ -252,7 +218,7 @@ class MulticlassALM(Solver):
             state.b,
             state.centre,
             out,
-            state.room[0],
+            state.room,
         )
 
     def _round(self, problem: Any, state: _State) -> None:
@@ -287,143 +253,39 @@ class MulticlassALM(Solver):
         state.rest, state.gap = rest / problem.scale, gap / problem.scale
 
     def _newton_step(self, problem: Any, state: _State) -> bool:
-        mu = problem.penalty.strong_convexity
-        rest = mu * state.W + state.G
-        move, shift = self._direction(problem, state, rest)
+        """Move W and b along the Newton direction; False if rounding leaves none. The line search takes secants of the slope."""
+        mu, rest = problem.penalty.strong_convexity, problem.penalty.strong_convexity * state.W + state.G
+        faces = faces_of(problem, state.V)
+        form, weights = self.form, state.rho * state.base
+        move, shift, products = newton_direction(problem, faces, form, weights, rest, state.slope, state.by_class)
         along = problem.margins(move.T if state.by_class else move)
         if problem.fit_intercept:
             along += shift
         state.accesses += problem.size
         state.newton_steps += 1
+        state.products += products
         squares, product, bend = _square(state.W), float(np.vdot(state.W, move)), _square(move)
         value, slope = state.smooth + 0.5 * mu * squares, float(np.vdot(rest, move)) + float(state.slope @ shift)
         if not slope < 0.0:
             return False
-        size, low, high, tilt = 1.0, 0.0, math.inf, slope
-        for _ in range(TRIALS):
+        size = 1.0
+        for trial in range(TRIALS):
             smooth, hinge, against, inner = self._project(problem, state, along, size, state.spare)
             new = smooth + 0.5 * mu * (squares + 2.0 * size * product + size * size * bend)
             now = inner + mu * (product + size * bend)
-            if new <= value + ARMIJO * size * slope + 1e-14 * abs(value) and now <= -WOLFE * slope:
+            falls = new <= value + ARMIJO * size * slope + 1e-14 * abs(value)
+            if (falls and now <= -WOLFE * slope) or trial == TRIALS - 1:
                 break
-            high = size
-            share = tilt / (tilt - now) if now > 0.0 else 0.5
-            size = low + (high - low) * min(max(share, 0.1), 0.9)
+            size *= min(max(slope / (slope - now), 0.1), 0.9) if now > 0.0 else 0.5
         state.W = state.W + size * move
-        state.Z += size * (along - shift)
-        state.b = state.b + size * shift
+        if problem.fit_intercept:
+            state.b = state.b + size * shift
+            along -= shift
+        along *= size
+        state.Z += along
         state.smooth, state.hinge, state.against = smooth, hinge, against
         self._accept(problem, state)
         return True
-
-    # -- Newton systems
-
-    def _direction(self, problem: Any, state: _State, rest: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Moves of W and b: minus the inverse of the Hessian times the slope."""
-        faces = self._faces(problem, state)
-        costs = self._costs(problem, len(faces.rows), faces.m)
-        form = min(costs, key=costs.__getitem__) if self.form == "auto" else self.form
-        mu = problem.penalty.strong_convexity
-        ones = mu / _mean_square(problem)  # curvature that intercepts are given, as if ones were as large as a mean row
-        if form == "primal":
-            return self._by_weights(problem, state, faces, rest, ones)
-        if form == "faces":
-            return self._by_faces(problem, state, faces, rest, ones)
-        return self._by_products(problem, state, faces, rest, ones)
-
-    def _faces(self, problem: Any, state: _State) -> Faces:
-        most = int(np.count_nonzero(state.V))
-        lists = [np.empty(most, dtype=np.int64) for _ in range(3)]
-        count, m = list_faces(problem.loss, problem.s, state.V, state.room[1], *lists)
-        return Faces(state.room[1][:count], *(part[:m] for part in lists))
-
-    def _by_weights(
-        self, problem: Any, state: _State, faces: Faces, rest: np.ndarray, ones: float
-    ) -> tuple[np.ndarray, np.ndarray]:
-        k, d, width = problem.k, problem.d, problem.d + problem.fit_intercept
-        X = np.ones((len(faces.rows), width))
-        X[:, :d] = _rows_of(problem, faces.rows, dense=True)
-        system = np.empty((k * width, k * width))
-        weights = problem.s[faces.rows] / (state.rho * state.base[faces.rows])
-        diagonal = np.full(width, problem.penalty.strong_convexity)
-        diagonal[d:] = ones
-        primal_system(problem.loss, X, weights, faces.at, faces.cls, faces.ref, diagonal, system)
-        right = np.empty((k, width))
-        right[:, :d] = rest if state.by_class else rest.T
-        right[:, d:] = state.slope[:, None]
-        move = -_solve(system, right.ravel()).reshape(k, width)
-        shift = move[:, d].copy() if problem.fit_intercept else np.zeros(k)
-        return np.ascontiguousarray(move[:, :d] if state.by_class else move[:, :d].T), shift
-
-    def _by_faces(self, problem: Any, state: _State, faces: Faces, rest: np.ndarray, ones: float) -> tuple[np.ndarray, np.ndarray]:
-        mu, X = problem.penalty.strong_convexity, _rows_of(problem, faces.rows)
-        products = X @ X.T
-        products = products.toarray() if sp.issparse(products) else products
-        along = X @ (rest.T if state.by_class else rest)
-        if problem.fit_intercept:
-            products += mu / ones
-            along += state.slope * (mu / ones)
-        right = along[faces.at, faces.cls] - along[faces.at, faces.ref]
-        system = np.empty((faces.m, faces.m))
-        ridge = mu * state.rho * state.base[faces.rows] / problem.s[faces.rows]
-        face_system(problem.loss, products, faces.at, faces.cls, faces.ref, ridge, system)
-        return self._spread(problem, state, faces, rest, _solve(system, right), ones)
-
-    def _spread(
-        self, problem: Any, state: _State, faces: Faces, rest: np.ndarray, c: np.ndarray, ones: float
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """(U c - slope) / mu."""
-        move = np.empty_like(rest)
-        spread_faces(problem.matrix.rows, faces.rows, faces.at, faces.cls, faces.ref, c, state.by_class, move)
-        move -= rest
-        move /= problem.penalty.strong_convexity
-        if not problem.fit_intercept:
-            return move, np.zeros(problem.k)
-        counts = np.bincount(faces.cls, c, problem.k) - np.bincount(faces.ref, c, problem.k)
-        return move, (counts - state.slope) / ones
-
-    def _by_products(
-        self, problem: Any, state: _State, faces: Faces, rest: np.ndarray, ones: float
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """The system of the faces by conjugate gradients, with the rows' own blocks as preconditioner."""
-        rows, mu = problem.matrix.rows, problem.penalty.strong_convexity
-        where = (rows, faces.rows, faces.at, faces.cls, faces.ref)
-        ridge = mu * state.rho * state.base[faces.rows] / problem.s[faces.rows]
-        own = ridge + problem.matrix.row_square_norms[faces.rows] + (mu / ones if problem.fit_intercept else 0.0)
-        room, extra = np.empty_like(rest), np.empty(faces.m)
-
-        def times(c: np.ndarray) -> np.ndarray:
-            spread_faces(*where, c, state.by_class, room)
-            out = np.empty(faces.m)
-            gather_faces(*where, room, state.by_class, out)
-            face_blocks(problem.loss, faces.at, ridge, c, False, extra)
-            out += extra
-            if problem.fit_intercept:
-                counts = (np.bincount(faces.cls, c, problem.k) - np.bincount(faces.ref, c, problem.k)) * (mu / ones)
-                out += counts[faces.cls] - counts[faces.ref]
-            return out
-
-        residual = np.empty(faces.m)
-        gather_faces(*where, rest, state.by_class, residual)
-        if problem.fit_intercept:
-            residual += (state.slope[faces.cls] - state.slope[faces.ref]) * (mu / ones)
-        c, scaled, before = np.zeros(faces.m), np.empty(faces.m), 1.0
-        direction, first = np.zeros(faces.m), 0.0
-        goal = (CG_TOL * min(1.0, state.rho)) ** 2  # W is further from its place than c is, by 1 / rho
-        for t in range(MOST_PRODUCTS):
-            face_blocks(problem.loss, faces.at, own, residual, True, scaled)
-            size = float(residual @ scaled)
-            first = size if t == 0 else first
-            if size <= goal * first or size == 0.0:
-                break
-            direction = scaled + (size / before if t else 0.0) * direction
-            bent = times(direction)
-            step = size / float(direction @ bent)
-            c += step * direction
-            residual -= step * bent
-            before = size
-            state.products += 1
-        return self._spread(problem, state, faces, rest, c, ones)
 
 
 def _intercepts(ascent: Any) -> np.ndarray:
@@ -431,28 +293,5 @@ def _intercepts(ascent: Any) -> np.ndarray:
     return ascent.b - ascent.sigma * ascent.balance
 
 
-def _rows_of(problem: Any, rows: np.ndarray, dense: bool = False) -> Any:
-    """Some rows of X in float64."""
-    if not problem.matrix.is_sparse:
-        return problem.matrix.values[rows].astype(np.float64, copy=False)
-    values = problem.matrix.csr[rows].astype(np.float64)
-    return values.toarray() if dense else values
-
-
-def _mean_square(problem: Any) -> float:
-    """The mean squared length of a row."""
-    return max(float(problem.matrix.row_square_norms.mean()), 1e-100)
-
-
 def _square(values: np.ndarray) -> float:
     return float(np.vdot(values, values))
-
-
-def _solve(system: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """The solution of a positive definite system whose lower half is given."""
-    for ridge in (0.0, 1e-12, 1e-8, 1e-4):
-        work = system if ridge == 0.0 else system + ridge * np.diag(system.diagonal())
-        factor, failed = scipy.linalg.lapack.dpotrf(work.T, lower=0, overwrite_a=0, clean=0)
-        if not failed:
-            return scipy.linalg.lapack.dpotrs(factor, right, lower=0)[0]
-    raise np.linalg.LinAlgError("the Newton system is not positive definite")

@@ -352,8 +352,7 @@ class MulticlassSDCA(Solver):
         state.rng.shuffle(chosen)
         data = (problem.matrix.rows, problem.codes, problem.s, problem.matrix.row_square_norms, problem.penalty.strong_convexity)
         where = (state.order, state.count, state.classes, state.held, state.A, state.G, state.by_class)
-        where += (state.b, state.balance, state.sigma)
-        rooms = (np.empty(problem.k), np.empty(problem.k))
+        rooms = (state.b, state.balance, state.sigma, np.empty(problem.k), np.empty(problem.k))
         state.count, state.row_gap, work = ascend_hinge(problem.loss, problem.penalty, *data, *where, *rooms)
         if state.since == 0:
             state.full_gap = state.row_gap
