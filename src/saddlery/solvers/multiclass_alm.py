@@ -50,7 +50,7 @@ MOST_INNER = 20  # Newton steps of a round
 FALL = (0.3, 0.3, 0.3, 0.5, 0.7)  # factor of rho after rounds of 0, 1, 2, ... Newton steps; 1 after more
 LEAST_RHO = 1e-10
 ARMIJO, WOLFE, TRIALS = 1e-4, 0.5, 10  # of the line search
-PROGRESS = 0.1  # fall of the gap that is worth a check
+PROGRESS, AHEAD = 0.1, 0.01  # fall of the gap that is worth a check: of rounds, of epochs
 MOST_ROUNDS = 20  # between two checks
 IDLE = 8  # rounds without progress after which there is none
 
@@ -161,9 +161,9 @@ class MulticlassALM(Solver):
 
     def step(self, problem: Any, state: _State) -> None:
         """Epochs of dual ascent or rounds, until the gap has fallen enough to be worth a check."""
-        goal = max(PROGRESS * state.relative_gap, state.tol)
-        if state.ascent is not None and not self._ascend(problem, state, NEARLY * goal):
+        if state.ascent is not None and not self._ascend(problem, state, max(AHEAD * state.relative_gap, NEARLY * state.tol)):
             return
+        goal = max(PROGRESS * state.relative_gap, state.tol)
         for _ in range(MOST_ROUNDS):
             self._round(problem, state)
             if state.gap <= goal or state.stalled:

@@ -45,6 +45,7 @@ SLACK = 0.5  # by which a class must be worse than the best to be left out
 FULL = 20  # epochs after which all rows and classes take part again
 SOLVED = 0.1  # share of the last full epoch's row gaps at which they do so earlier
 FADE = 0.15  # share of the last epoch in the mean whose weights are shown: they are 2 to 4 times nearer to the optimum
+FEW = 5  # classes of a sparse row that are written one after the other
 STEPS = 4  # Newton steps of the search between v and softmax(z)
 FACE_GAP = 5e-4  # relative gap below which Newton steps on the face are tried
 EVERY = 10  # epochs between two Newton steps, at least
@@ -60,7 +61,8 @@ MAX_FACE = 2500  # free variables of such a step
 def read_row(penalty, rows, i, G, by_class, live, z):
     """z = x_i map(-G), for the classes in `live`: all of them, in order, unless G is by classes.
 
-    Unsigned indices make the loop vector code (617 features, a class: 380 -> 100 ns).
+    Unsigned indices make the loop vector code (617 features, a class: 380 -> 100 ns); four features at a time keep sums of
+    sparse rows out of memory (news20: a quarter less time).
     """
     if by_class:
         first = np.uint64(rows.first(i))
@@ -71,10 +73,20 @@ def read_row(penalty, rows, i, G, by_class, live, z):
             z[c] = total
         return
     z[:] = 0.0
-    for p in range(rows.first(i), rows.last(i)):
+    p, last = rows.first(i), rows.last(i)
+    while p + 4 <= last:
+        x, x2, x3, x4 = rows.entry(p), rows.entry(p + 1), rows.entry(p + 2), rows.entry(p + 3)
+        g, g2 = G[rows.position(i, p)], G[rows.position(i, p + 1)]
+        g3, g4 = G[rows.position(i, p + 2)], G[rows.position(i, p + 3)]
+        for l in range(z.shape[0]):
+            near = x * penalty.coordinate_map(-g[l]) + x2 * penalty.coordinate_map(-g2[l])
+            z[l] += near + x3 * penalty.coordinate_map(-g3[l]) + x4 * penalty.coordinate_map(-g4[l])
+        p += 4
+    while p < last:
         x, g = rows.entry(p), G[rows.position(i, p)]
         for l in range(z.shape[0]):
             z[l] += x * penalty.coordinate_map(-g[l])
+        p += 1
 
 
 @kernel(fast_sums=True, inline=True)
@@ -85,10 +97,20 @@ def write_row(penalty, rows, i, scale, live, move, G, by_class):
             if move[c] != 0.0:
                 rows.axpy(i, scale * move[c], G[live[c]])
         return
-    for p in range(rows.first(i), rows.last(i)):
-        x, g = scale * rows.entry(p), G[rows.position(i, p)]
-        for l in range(move.shape[0]):
-            g[l] += x * move[l]
+    moved = 0
+    for l in range(move.shape[0]):
+        moved += 1 if move[l] != 0.0 else 0
+    if moved > FEW:
+        for p in range(rows.first(i), rows.last(i)):
+            x, g = scale * rows.entry(p), G[rows.position(i, p)]
+            for l in range(move.shape[0]):
+                g[l] += x * move[l]
+        return
+    for l in range(move.shape[0]):
+        if move[l] != 0.0:
+            size, column = scale * move[l], np.uint64(l)
+            for p in range(rows.first(i), rows.last(i)):
+                G[rows.position(i, p), column] += size * rows.entry(p)
 
 
 @kernel(inline=True)
