@@ -10,7 +10,7 @@ import saddlery as sd
 from saddlery.losses import MulticlassHinge
 from saddlery.problems.multiclass import MulticlassProblem
 from saddlery.solvers.multiclass_alm import MulticlassALM
-from saddlery.solvers.multiclass_faces import faces_of, newton_direction
+from saddlery.solvers.multiclass_faces import RowProducts, faces_of, newton_direction
 from saddlery.solvers.multiclass_simplex import add_changes, project_rows
 from tests.solvers.test_multiclass_newton import data, reference
 
@@ -94,7 +94,9 @@ def test_all_systems_give_the_newton_step(intercept, sparse, monkeypatch):
     state = state_in_newton(problem)
     rest = 0.02 * state.W + state.G
     where = (state.rho * state.base, rest, state.slope, state.by_class)
-    moves = [newton_direction(problem, faces_of(problem, state.V), form, *where) for form in ("faces", "primal", "products")]
+    gram, faces = RowProducts(problem.n), faces_of(problem, state.V)
+    gram.slots_of(problem, faces.rows[::2])  # some are known already
+    moves = [newton_direction(problem, gram, faces, form, *where) for form in ("faces", "primal", "products")]
     width = problem.d + 1
     H = np.zeros((problem.k * width, problem.k * width))
     for i in range(problem.n):

@@ -31,7 +31,16 @@ import numpy as np
 from saddlery.losses.multiclass_hinge import MulticlassHinge
 from saddlery.point import Point
 from saddlery.solvers.base import Solver, State
-from saddlery.solvers.multiclass_faces import BLAS, OVERHEAD, SPARSE, faces_of, mean_square, newton_direction, system_costs
+from saddlery.solvers.multiclass_faces import (
+    BLAS,
+    OVERHEAD,
+    SPARSE,
+    RowProducts,
+    faces_of,
+    mean_square,
+    newton_direction,
+    system_costs,
+)
 from saddlery.solvers.multiclass_rows import RowNeeds, gradient_of
 from saddlery.solvers.multiclass_sdca import MulticlassSDCA, free_classes
 from saddlery.solvers.multiclass_simplex import add_changes, fade, project_rows
@@ -70,6 +79,7 @@ class _State(State):
         self.gap = self.rest = np.inf
         self.lowest, self.idle = np.inf, 0
         self.room = np.empty(k)
+        self.gram = RowProducts(problem.n)
         self.epochs = self.rounds = self.newton_steps = self.products = 0
         self.history: list[tuple[float, float]] = []  # work and gap after epochs
 
@@ -257,7 +267,7 @@ class MulticlassALM(Solver):
         mu, rest = problem.penalty.strong_convexity, problem.penalty.strong_convexity * state.W + state.G
         faces = faces_of(problem, state.V)
         form, weights = self.form, state.rho * state.base
-        move, shift, products = newton_direction(problem, faces, form, weights, rest, state.slope, state.by_class)
+        move, shift, products = newton_direction(problem, state.gram, faces, form, weights, rest, state.slope, state.by_class)
         along = problem.margins(move.T if state.by_class else move)
         if problem.fit_intercept:
             along += shift

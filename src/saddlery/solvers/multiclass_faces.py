@@ -15,9 +15,10 @@ import scipy.sparse as sp
 
 from saddlery.solvers.multiclass_simplex import face_blocks, face_system, gather_faces, list_faces, primal_system, spread_faces
 
-__all__ = ["Faces", "faces_of", "mean_square", "newton_direction", "system_costs"]
+__all__ = ["Faces", "RowProducts", "faces_of", "mean_square", "newton_direction", "system_costs"]
 
 BLAS, SPARSE, OVERHEAD = 0.1, 2.0, 15.0  # nanoseconds, about: a multiplication by BLAS, one of sparse data, a class of a row
+MOST_KEPT = 2000  # rows whose products are kept, unless more have faces at once
 MAX_DIRECT = 3000  # unknowns of a system that is solved by Cholesky
 PRODUCTS, MOST_PRODUCTS = 40, 200  # of conjugate gradients: usual number, most
 CG_TOL = 0.1
@@ -38,6 +39,35 @@ class Faces(NamedTuple):
     def counts(self, c: np.ndarray, k: int) -> np.ndarray:
         """sum_p c_p (e_l - e_r)."""
         return np.bincount(self.cls, c, k) - np.bincount(self.ref, c, k)
+
+
+class RowProducts:
+    """<x_i, x_j> of the rows that had faces, kept from step to step: most rows that have them have had them before."""
+
+    def __init__(self, n: int):
+        self.slot = np.full(n, -1, dtype=np.int64)
+        self.rows = np.empty(0, dtype=np.int64)
+        self.values = np.empty((0, 0))
+
+    def slots_of(self, problem: Any, rows: np.ndarray) -> np.ndarray:
+        """Where these rows are in `values`; products that are missing are computed."""
+        new = rows[self.slot[rows] < 0]
+        if len(new) == 0:
+            return self.slot[rows]
+        if len(self.rows) + len(new) > max(MOST_KEPT, len(rows)):
+            self.slot[:] = -1
+            self.rows, self.values, new = self.rows[:0], self.values[:0, :0], rows
+        old = len(self.rows)
+        self.rows = np.concatenate([self.rows, new])
+        self.slot[new] = np.arange(old, len(self.rows))
+        products = _rows_of(problem, self.rows) @ _rows_of(problem, new).T
+        products = products.toarray() if sp.issparse(products) else products
+        values = np.empty((len(self.rows), len(self.rows)))
+        values[:old, :old] = self.values
+        values[:, old:] = products
+        values[old:, :old] = products[:old].T
+        self.values = values
+        return self.slot[rows]
 
 
 def faces_of(problem: Any, V: np.ndarray) -> Faces:
@@ -65,7 +95,7 @@ def mean_square(problem: Any) -> float:
 
 
 def newton_direction(
-    problem: Any, faces: Faces, form: str, rho: np.ndarray, rest: np.ndarray, slope: np.ndarray, by_class: bool
+    problem: Any, gram: RowProducts, faces: Faces, form: str, rho: np.ndarray, rest: np.ndarray, slope: np.ndarray, by_class: bool
 ) -> tuple[np.ndarray, np.ndarray, int]:
     """Moves of W and b, minus the inverse of H times their slopes `rest` and `slope`, and the number of products it took."""
     costs = system_costs(problem, len(faces.rows), faces.m)
@@ -74,7 +104,7 @@ def newton_direction(
     if form == "primal":
         return *_by_weights(problem, faces, rho, rest, slope, by_class), 0
     if form == "faces":
-        c, products = _by_faces(problem, faces, rho, rest, slope, by_class), 0
+        c, products = _by_faces(problem, gram, faces, rho, rest, slope, by_class), 0
     else:
         c, products = _by_products(problem, faces, rho, rest, slope, by_class)
     move = np.empty_like(rest)  # (U c - slope) / mu
@@ -104,17 +134,19 @@ def _by_weights(
     return np.ascontiguousarray(move[:, :d] if by_class else move[:, :d].T), shift
 
 
-def _by_faces(problem: Any, faces: Faces, rho: np.ndarray, rest: np.ndarray, slope: np.ndarray, by_class: bool) -> np.ndarray:
-    X = _rows_of(problem, faces.rows)
-    products, along = X @ X.T, X @ (rest.T if by_class else rest)
-    products = products.toarray() if sp.issparse(products) else products
-    if problem.fit_intercept:
-        products += mean_square(problem)
-        along += slope * mean_square(problem)
+def _by_faces(
+    problem: Any, gram: RowProducts, faces: Faces, rho: np.ndarray, rest: np.ndarray, slope: np.ndarray, by_class: bool
+) -> np.ndarray:
+    length = mean_square(problem) if problem.fit_intercept else 0.0
+    slots = gram.slots_of(problem, faces.rows)
+    system, right = np.empty((faces.m, faces.m)), np.empty(faces.m)
     ridge = problem.penalty.strong_convexity * rho / problem.s[faces.rows]
-    system = np.empty((faces.m, faces.m))
-    face_system(problem.loss, products, faces.at, faces.cls, faces.ref, ridge, system)
-    return _solve(system, along[faces.at, faces.cls] - along[faces.at, faces.ref])
+    where = (faces.at, faces.cls, faces.ref)
+    face_system(problem.loss, gram.values, length, slots, *where, ridge, np.zeros(problem.k), system)
+    gather_faces(problem.matrix.rows, faces.rows, *where, rest, by_class, right)
+    if problem.fit_intercept:
+        right += length * (slope[faces.cls] - slope[faces.ref])
+    return _solve(system, right)
 
 
 def _by_products(

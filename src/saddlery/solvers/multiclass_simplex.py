@@ -124,19 +124,25 @@ def list_faces(loss, s, V, chosen, at, cls, ref):
     return count, m
 
 
-@kernel
-def face_system(loss, products, at, cls, ref, ridge, out):
-    """The lower half of M; products are <x_i, x_j> of the chosen rows, ridge is mu rho / s of them."""
+@kernel(fast_sums=True)
+def face_system(loss, products, length, slot, at, cls, ref, ridge, sign, out):
+    """The lower half of M. <x_i, x_j> + length is found in products by the slots of the rows; ridge is mu rho / s of the rows.
+
+    `sign` is a table of k zeros: e_l - e_r of a variable is written there, so that its products with others need no branches.
+    """
+    first = 0
     for p in range(at.shape[0]):
-        i, l, r = at[p], cls[p], ref[p]
-        row = products[i]
+        first = first if at[first] == at[p] else p
+        sign[cls[p]] += 1.0
+        sign[ref[p]] -= 1.0
+        row, line = products[slot[at[p]]], out[p]
         for q in range(p + 1):
-            l2, r2 = cls[q], ref[q]
-            same = (1.0 if l == l2 else 0.0) - (1.0 if l == r2 else 0.0) - (1.0 if r == l2 else 0.0) + (1.0 if r == r2 else 0.0)
-            value = row[at[q]] * same
-            if at[q] == i:
-                value += ridge[i] * (2.0 if p == q else 1.0)
-            out[p, q] = value
+            line[q] = (row[slot[at[q]]] + length) * (sign[cls[q]] - sign[ref[q]])
+        for q in range(first, p + 1):
+            line[q] += ridge[at[p]]
+        line[p] += ridge[at[p]]
+        sign[cls[p]] = 0.0
+        sign[ref[p]] = 0.0
 
 
 @kernel(fast_sums=True)
