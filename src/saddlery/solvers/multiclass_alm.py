@@ -14,7 +14,7 @@ steps would for the same work; intercepts are then the multipliers of the balanc
 here       meaning                                                             letters of the papers
 =========  ==================================================================  ============================
 V, centre  dual point A + Y, rows in the simplex; the centre u of the round    x, x^k
-rho        weight of the proximal term, in units of the rows' own curvature    1 / sigma_k
+rho        weight of the proximal term                                         1 / sigma_k
 W, G       weights and X'(s A), by classes if X is dense; Z = X W              y, -
 rest       mu W + G, the slope of the smooth primal                            grad phi
 =========  ==================================================================  ============================
@@ -56,12 +56,14 @@ ROW = 150.0  # nanoseconds that a row of an epoch takes by itself, about
 INNER = 0.3  # share of the gap below which the rest of a round is small enough
 AT_LEAST = 0.1
 MOST_INNER = 20  # Newton steps of a round
+START = (0.1, 10.0)  # least and most rho at first; margins, of which the hinge asks 1, move the rows by 1 / rho
 FALL = (0.3, 0.3, 0.3, 0.5, 0.7)  # factor of rho after rounds of 0, 1, 2, ... Newton steps; 1 after more
-LEAST_RHO = 1e-10
+RISE, SLOW = 4.0, 0.7  # factor of rho after rounds that did not end; fall of the gap with which rho is too large
+LEAST_RHO = 1e-12
 ARMIJO, WOLFE, TRIALS = 1e-4, 0.5, 10  # of the line search
 PROGRESS, AHEAD = 0.1, 0.01  # fall of the gap that is worth a check: of rounds, of epochs
 MOST_ROUNDS = 20  # between two checks
-IDLE = 8  # rounds without progress after which there is none
+IDLE = 40  # rounds without progress after which there is none
 
 
 class _State(State):
@@ -74,7 +76,7 @@ class _State(State):
         self.b = np.zeros(k)
         self.V = self.centre = self.spare = self.Z = np.empty((0, k))
         self.slope = np.zeros(k)  # sum_i s_i A_i
-        self.rho, self.base = 1.0, np.empty(0)
+        self.rho = START[1]
         self.smooth = self.hinge = self.against = 0.0
         self.gap = self.rest = np.inf
         self.lowest, self.idle = np.inf, 0
@@ -117,12 +119,11 @@ class MulticlassALM(Solver):
 
     def init(self, problem: Any, start: Point | None, rng: np.random.Generator) -> _State:
         state = _State(problem, rng)
-        curvature = problem.s * problem.matrix.row_square_norms / problem.penalty.strong_convexity
-        state.base = np.full(problem.n, max(float(curvature.mean()), 1e-300))
+        state.rho = min(max(mean_square(problem) * float(problem.s.mean()) / problem.penalty.strong_convexity, START[0]), START[1])
         if start is None and self.ascent:
             state.ascent = MulticlassSDCA(newton=False).init(problem, None, rng)
             if problem.fit_intercept:  # as if there were a feature as large as a mean row
-                state.ascent.sigma = mean_square(problem) / problem.penalty.strong_convexity
+                state.ascent.sigma = max(mean_square(problem) / problem.penalty.strong_convexity, 1.0)
             return state
         A = problem.constant_dual if start is None else start.dual
         W = problem.zeros() if start is None else start.w
@@ -221,7 +222,7 @@ class MulticlassALM(Solver):
             problem.loss,
             problem.codes,
             problem.s,
-            state.rho * state.base,
+            state.rho,
             state.Z,
             along,
             size,
@@ -233,6 +234,7 @@ class MulticlassALM(Solver):
 
     def _round(self, problem: Any, state: _State) -> None:
         """One proximal step of the dual."""
+        before = state.gap
         state.centre[:] = state.V
         state.smooth, state.hinge, state.against, _ = self._project(problem, state, state.Z, 0.0, state.spare)
         self._accept(problem, state)
@@ -246,7 +248,12 @@ class MulticlassALM(Solver):
         state.idle = 0 if state.gap < 0.99 * state.lowest else state.idle + 1
         state.lowest = min(state.lowest, state.gap)
         state.stalled = state.idle >= IDLE
-        state.rho = max(state.rho * (FALL[steps] if steps < len(FALL) else 1.0), LEAST_RHO)
+        factor = FALL[steps] if steps < len(FALL) else 1.0
+        if steps >= MOST_INNER:
+            factor = RISE
+        elif state.gap > SLOW * before:
+            factor = FALL[0]
+        state.rho = max(factor * state.rho, LEAST_RHO)
 
     def _accept(self, problem: Any, state: _State) -> None:
         """Take the rows in `spare`: G follows, and the gap."""
@@ -266,8 +273,8 @@ class MulticlassALM(Solver):
         """Move W and b along the Newton direction; False if rounding leaves none. The line search takes secants of the slope."""
         mu, rest = problem.penalty.strong_convexity, problem.penalty.strong_convexity * state.W + state.G
         faces = faces_of(problem, state.V)
-        form, weights = self.form, state.rho * state.base
-        move, shift, products = newton_direction(problem, state.gram, faces, form, weights, rest, state.slope, state.by_class)
+        where = (faces, self.form, state.rho, rest, state.slope, state.by_class)
+        move, shift, products = newton_direction(problem, state.gram, *where)
         along = problem.margins(move.T if state.by_class else move)
         if problem.fit_intercept:
             along += shift

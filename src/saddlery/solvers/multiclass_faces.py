@@ -22,6 +22,7 @@ MOST_KEPT = 2000  # rows whose products are kept, unless more have faces at once
 MAX_DIRECT = 3000  # unknowns of a system that is solved by Cholesky
 PRODUCTS, MOST_PRODUCTS = 40, 200  # of conjugate gradients: usual number, most
 CG_TOL = 0.1
+LOOSE = 1e3  # curvature of a row with a face, in units of that which intercepts are given, at least
 
 
 class Faces(NamedTuple):
@@ -94,13 +95,17 @@ def mean_square(problem: Any) -> float:
     return max(float(problem.matrix.row_square_norms.mean()), 1e-100)
 
 
+def _length(problem: Any, rho: float) -> float:
+    """Squared length of the column of ones: that of a mean row, and such that rows with faces bend more than mu / length."""
+    return max(mean_square(problem), LOOSE * problem.penalty.strong_convexity * rho)
+
+
 def newton_direction(
-    problem: Any, gram: RowProducts, faces: Faces, form: str, rho: np.ndarray, rest: np.ndarray, slope: np.ndarray, by_class: bool
+    problem: Any, gram: RowProducts, faces: Faces, form: str, rho: float, rest: np.ndarray, slope: np.ndarray, by_class: bool
 ) -> tuple[np.ndarray, np.ndarray, int]:
     """Moves of W and b, minus the inverse of H times their slopes `rest` and `slope`, and the number of products it took."""
     costs = system_costs(problem, len(faces.rows), faces.m)
     form = min(costs, key=costs.__getitem__) if form == "auto" else form
-    rho = rho[faces.rows]
     if form == "primal":
         return *_by_weights(problem, faces, rho, rest, slope, by_class), 0
     if form == "faces":
@@ -113,18 +118,18 @@ def newton_direction(
     move /= problem.penalty.strong_convexity
     if not problem.fit_intercept:
         return move, np.zeros(problem.k), products
-    return move, (faces.counts(c, problem.k) - slope) * (mean_square(problem) / problem.penalty.strong_convexity), products
+    return move, (faces.counts(c, problem.k) - slope) * (_length(problem, rho) / problem.penalty.strong_convexity), products
 
 
 def _by_weights(
-    problem: Any, faces: Faces, rho: np.ndarray, rest: np.ndarray, slope: np.ndarray, by_class: bool
+    problem: Any, faces: Faces, rho: float, rest: np.ndarray, slope: np.ndarray, by_class: bool
 ) -> tuple[np.ndarray, np.ndarray]:
     k, d, width, mu = problem.k, problem.d, problem.d + problem.fit_intercept, problem.penalty.strong_convexity
     X = np.ones((len(faces.rows), width))
     values = _rows_of(problem, faces.rows)
     X[:, :d] = values.toarray() if sp.issparse(values) else values
     diagonal = np.full(width, mu)
-    diagonal[d:] = mu / mean_square(problem)
+    diagonal[d:] = mu / _length(problem, rho)
     system, right = np.empty((k * width, k * width)), np.empty((k, width))
     primal_system(problem.loss, X, problem.s[faces.rows] / rho, faces.at, faces.cls, faces.ref, diagonal, system)
     right[:, :d] = rest if by_class else rest.T
@@ -135,9 +140,9 @@ def _by_weights(
 
 
 def _by_faces(
-    problem: Any, gram: RowProducts, faces: Faces, rho: np.ndarray, rest: np.ndarray, slope: np.ndarray, by_class: bool
+    problem: Any, gram: RowProducts, faces: Faces, rho: float, rest: np.ndarray, slope: np.ndarray, by_class: bool
 ) -> np.ndarray:
-    length = mean_square(problem) if problem.fit_intercept else 0.0
+    length = _length(problem, rho) if problem.fit_intercept else 0.0
     slots = gram.slots_of(problem, faces.rows)
     system, right = np.empty((faces.m, faces.m)), np.empty(faces.m)
     ridge = problem.penalty.strong_convexity * rho / problem.s[faces.rows]
@@ -150,10 +155,10 @@ def _by_faces(
 
 
 def _by_products(
-    problem: Any, faces: Faces, rho: np.ndarray, rest: np.ndarray, slope: np.ndarray, by_class: bool
+    problem: Any, faces: Faces, rho: float, rest: np.ndarray, slope: np.ndarray, by_class: bool
 ) -> tuple[np.ndarray, int]:
     """The system of the faces by conjugate gradients, with the rows' own blocks as preconditioner."""
-    mu, length = problem.penalty.strong_convexity, mean_square(problem) if problem.fit_intercept else 0.0
+    mu, length = problem.penalty.strong_convexity, _length(problem, rho) if problem.fit_intercept else 0.0
     where = (problem.matrix.rows, faces.rows, faces.at, faces.cls, faces.ref)
     ridge = mu * rho / problem.s[faces.rows]
     own = ridge + problem.matrix.row_square_norms[faces.rows] + length

@@ -31,16 +31,17 @@ __all__ = [
 
 @kernel(fast_sums=True)
 def project_rows(loss, codes, s, rho, Z, along, size, b, centre, new, room):
-    """new_i = P(centre_i + m / rho_i), m = z + 1 - e_y, at the margins z = Z + size along + b.
+    """new_i = P(centre_i + m / rho), m = z + 1 - e_y, at the margins z = Z + size along + b.
 
     Returns sum_i s_i of the proximal loss <v, m> - z_y - rho |v - u|^2 / 2, of the hinge, of 1 - v_y, and of <v - e_y, along>.
     """
     n, k = Z.shape
     smooth, hinge, against, slope = 0.0, 0.0, 0.0, 0.0
+    inverse = 1.0 / rho
     for i in range(n):
         if s[i] == 0.0:
             continue
-        y, inverse = codes[i], 1.0 / rho[i]
+        y = codes[i]
         z, dz, u, v = Z[i], along[i], centre[i], new[i]
         for l in range(k):
             room[l] = z[l] + size * dz[l] + b[l] + 1.0
@@ -70,7 +71,7 @@ def project_rows(loss, codes, s, rho, Z, along, size, b, centre, new, room):
             value += new_l * room[l]
             far += (new_l - u[l]) * (new_l - u[l])
             tilt += new_l * dz[l]
-        smooth += s[i] * (value - own - 0.5 * rho[i] * far)
+        smooth += s[i] * (value - own - 0.5 * rho * far)
         hinge += s[i] * (most - own)
         against += s[i] * (1.0 - v[y])
         slope += s[i] * (tilt - dz[y])
