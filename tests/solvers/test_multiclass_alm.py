@@ -166,6 +166,23 @@ def test_weak_duality_start_and_resume(intercept):
     np.testing.assert_array_equal(again.w, solution.w)
 
 
+@pytest.mark.parametrize("intercept", [False, True])
+def test_converges_on_badly_scaled_data(intercept):
+    rng = np.random.default_rng(11)
+    for trial in range(8):
+        n, d, k = int(rng.integers(20, 120)), int(rng.integers(1, 30)), int(rng.integers(2, 8))
+        X = rng.standard_normal((n, d)) * 10.0 ** rng.uniform(-3, 2)
+        X[:, : d // 2] *= 1e-2
+        X[n // 2 :] = np.round(X[n // 2 :])  # rows of zeros, or many that tie
+        y = np.arange(n) % k
+        weights = 10.0 ** rng.uniform(-4, 1, n) if trial % 2 else None
+        alpha = 10.0 ** rng.uniform(-6, 1)
+        problem = MulticlassProblem(X, y, "hinge", sd.penalties.L2(alpha), sample_weight=weights, fit_intercept=intercept)
+        for ascent in (True, False):
+            solution = sd.solve(problem, MulticlassALM(ascent), tol=1e-8)
+            assert solution.certificate.relative_gap <= 1e-8, (trial, ascent, alpha)
+
+
 def test_well_conditioned_problems_are_left_to_ascent():
     rng = np.random.default_rng(9)
     X, y = rng.standard_normal((60, 400)), rng.integers(0, 3, 60)

@@ -54,13 +54,13 @@ SHARE, FAST = 0.5, 0.75  # share of the last weights in the mean that is shown, 
 PER_DECADE = 5.0  # Newton steps that a digit of the gap takes, about
 ROW = 150.0  # nanoseconds that a row of an epoch takes by itself, about
 INNER = 0.3  # share of the gap below which the rest of a round is small enough
-AT_LEAST = 0.1
-MOST_INNER = 20  # Newton steps of a round
+AT_LEAST = 0.1  # and the share of what it was at first: gaps may be large where the dual is nearly solved
+MOST_INNER = 200  # Newton steps of a round, or of rounds without a check
 START = (0.1, 10.0)  # least and most rho at first; margins, of which the hinge asks 1, move the rows by 1 / rho
 FALL = (0.3, 0.3, 0.3, 0.5, 0.7)  # factor of rho after rounds of 0, 1, 2, ... Newton steps; 1 after more
-RISE, SLOW = 4.0, 0.7  # factor of rho after rounds that did not end; fall of the gap with which rho is too large
+RISE, SLOW = 2.0, 0.7  # factor of rho after rounds that did not end; fall of the gap with which rho is too large
 LEAST_RHO = 1e-12
-ARMIJO, WOLFE, TRIALS = 1e-4, 0.5, 10  # of the line search
+ARMIJO, WOLFE, TRIALS = 1e-4, 0.5, 30  # of the line search
 PROGRESS, AHEAD = 0.1, 0.01  # fall of the gap that is worth a check: of rounds, of epochs
 MOST_ROUNDS = 20  # between two checks
 IDLE = 40  # rounds without progress after which there is none
@@ -175,9 +175,10 @@ class MulticlassALM(Solver):
         if state.ascent is not None and not self._ascend(problem, state, max(AHEAD * state.relative_gap, NEARLY * state.tol)):
             return
         goal = max(PROGRESS * state.relative_gap, state.tol)
+        before = state.newton_steps
         for _ in range(MOST_ROUNDS):
             self._round(problem, state)
-            if state.gap <= goal or state.stalled:
+            if state.gap <= goal or state.stalled or state.newton_steps - before >= MOST_INNER:
                 break
 
     # -- dual ascent
