@@ -45,7 +45,7 @@ SLACK = 0.5  # by which a class must be worse than the best to be left out
 FULL = 20  # epochs after which all rows and classes take part again
 SOLVED = 0.1  # share of the last full epoch's row gaps at which they do so earlier
 FADE = 0.15  # share of the last epoch in the mean whose weights are shown: they are 2 to 4 times nearer to the optimum
-FEW = 5  # classes of a sparse row that are written one after the other
+FEW = 5  # classes of a sparse row that are read and written one after the other
 STEPS = 4  # Newton steps of the search between v and softmax(z)
 FACE_GAP = 5e-4  # relative gap below which Newton steps on the face are tried
 EVERY = 10  # epochs between two Newton steps, at least
@@ -59,7 +59,7 @@ MAX_FACE = 2500  # free variables of such a step
 
 @kernel(fast_sums=True, inline=True)
 def read_row(penalty, rows, i, G, by_class, live, z):
-    """z = x_i map(-G), for the classes in `live`: all of them, in order, unless G is by classes.
+    """z = x_i map(-G), for the classes in `live`: all of them, in order, unless G is by classes or they are few.
 
     Unsigned indices make the loop vector code (617 features, a class: 380 -> 100 ns); four features at a time keep sums of
     sparse rows out of memory (news20: a quarter less time).
@@ -71,6 +71,13 @@ def read_row(penalty, rows, i, G, by_class, live, z):
             for j in range(g.shape[0]):
                 total += rows.entry(first + np.uint64(j)) * penalty.coordinate_map(-g[j])
             z[c] = total
+        return
+    if live.shape[0] <= FEW:
+        for c in range(live.shape[0]):
+            column, product = np.uint64(live[c]), 0.0
+            for p in range(rows.first(i), rows.last(i)):
+                product += rows.entry(p) * penalty.coordinate_map(-G[rows.position(i, p), column])
+            z[c] = product
         return
     z[:] = 0.0
     p, last = rows.first(i), rows.last(i)
@@ -98,17 +105,17 @@ def write_row(penalty, rows, i, scale, live, move, G, by_class):
                 rows.axpy(i, scale * move[c], G[live[c]])
         return
     moved = 0
-    for l in range(move.shape[0]):
-        moved += 1 if move[l] != 0.0 else 0
+    for c in range(move.shape[0]):
+        moved += 1 if move[c] != 0.0 else 0
     if moved > FEW:
         for p in range(rows.first(i), rows.last(i)):
             x, g = scale * rows.entry(p), G[rows.position(i, p)]
             for l in range(move.shape[0]):
                 g[l] += x * move[l]
         return
-    for l in range(move.shape[0]):
-        if move[l] != 0.0:
-            size, column = scale * move[l], np.uint64(l)
+    for c in range(move.shape[0]):
+        if move[c] != 0.0:
+            size, column = scale * move[c], np.uint64(live[c])
             for p in range(rows.first(i), rows.last(i)):
                 G[rows.position(i, p), column] += size * rows.entry(p)
 
@@ -141,14 +148,22 @@ def hinge_row(loss, y, a, live, z, q, move):
 
 
 @kernel(inline=True)
-def drop_classes(loss, y, a, live, m, top, slack, by_class):
-    """Leave out the classes that have no part in V and an m that is lower than the largest by `slack`; returns how many stay."""
+def drop_classes(loss, y, a, live, m, top, slack, most):
+    """Leave out the classes that have no part in V and an m that is lower than the largest by `slack`, if at most `most` stay.
+
+    Returns how many stay.
+    """
+    kept = 0
+    for c in range(live.shape[0]):
+        own = 1.0 if live[c] == y else 0.0
+        kept += 1 if a[live[c]] + own > 0.0 or m[c] >= top - slack else 0
+    if kept > most:
+        return live.shape[0]
     kept = 0
     for c in range(live.shape[0]):
         own = 1.0 if live[c] == y else 0.0
         if a[live[c]] + own > 0.0 or m[c] >= top - slack:
-            if by_class:
-                live[kept] = live[c]
+            live[kept] = live[c]
             kept += 1
     return kept
 
@@ -223,9 +238,8 @@ def ascend_hinge(loss, penalty, rows, codes, s, squares, mu, order, count, class
             write_row(penalty, rows, i, s[i], live, move, G, by_class)
             for c in range(held[i]):
                 r[live[c]] += s[i] * move[c]
-        kept = drop_classes(loss, codes[i], A[i], live, z, top, SLACK, by_class)
-        held[i] = kept if by_class else held[i]
-        if kept == 1:
+        held[i] = drop_classes(loss, codes[i], A[i], live, z, top, SLACK, held[i] if by_class else FEW)
+        if held[i] == 1:
             count -= 1
             order[t], order[count] = order[count], i
             continue
