@@ -20,7 +20,7 @@ __all__ = ["Faces", "RowProducts", "faces_of", "mean_square", "newton_direction"
 BLAS, SPARSE, OVERHEAD = 0.1, 2.0, 15.0  # nanoseconds, about: a multiplication by BLAS, one of sparse data, a class of a row
 MOST_KEPT = 2000  # rows whose products are kept, unless more have faces at once
 MAX_DIRECT = 3000  # unknowns of a system that is solved by Cholesky
-PRODUCTS, MOST_PRODUCTS = 40, 200  # of conjugate gradients: usual number, most
+PRODUCTS = 200  # of conjugate gradients at most; as many are expected, or they would take the place of epochs too early
 CG_TOL = 0.1
 LOOSE = 1e3  # curvature of a row with a face, in units of that which intercepts are given, at least
 
@@ -182,7 +182,7 @@ def _by_products(
     add_intercepts(slope, residual)
     c, direction, before, goal = np.zeros(faces.m), np.zeros(faces.m), np.inf, 0.0
     share = min(1.0, float((ridge / own).min())) if faces.m else 1.0  # W is further from its place than c is, by the inverse of it
-    for done in range(MOST_PRODUCTS):
+    for done in range(PRODUCTS):
         face_blocks(problem.loss, faces.at, own, residual, True, scaled)
         size = float(residual @ scaled)
         if done == 0:
@@ -195,7 +195,7 @@ def _by_products(
         c += step * direction
         residual -= step * bent
         before = size
-    return c, MOST_PRODUCTS
+    return c, PRODUCTS
 
 
 def _rows_of(problem: Any, rows: np.ndarray) -> Any:
