@@ -121,6 +121,7 @@ SOLVERS = Registry(
         "projected_gradient": "saddlery.solvers.projected:ProjectedGradient",
         "multiclass_newton": "saddlery.solvers.multiclass_newton:MulticlassNewton",
         "multiclass_smoothed": "saddlery.solvers.multiclass_smoothed:MulticlassSmoothed",
+        "multiclass_alm": "saddlery.solvers.multiclass_alm:MulticlassALM",
         "multiclass_sdca": "saddlery.solvers.multiclass_sdca:MulticlassSDCA",
         "pdhg": "saddlery.solvers.pdhg:PDHG",
         "mirror_prox": "saddlery.solvers.mirror_prox:MirrorProx",

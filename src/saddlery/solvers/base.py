@@ -80,8 +80,8 @@ class State:
 
     `accesses` counts the entries of X that were read; `stalled` says that no further step can improve anything;
     `relative_gap` is the last certified one, written by the loop for solvers that adapt to it; `access_limit` is the number of
-    accesses at which the budget ends, for solvers whose epochs are long. `solver` and `best` are the loop's too: whose state this
-    is, and the best pair of points so far.
+    accesses at which the budget ends, for solvers whose epochs are long; `tol` is the relative gap that is asked for, for solvers
+    that know theirs. `solver` and `best` are the loop's too: whose state this is, and the best pair of points so far.
     """
 
     solver: str = ""
@@ -91,6 +91,7 @@ class State:
     stalled: bool = False
     relative_gap: float = float("inf")
     access_limit: float = float("inf")
+    tol: float = 0.0
 
     @property
     def counts(self) -> dict[str, float]:

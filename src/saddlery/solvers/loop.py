@@ -252,7 +252,7 @@ def _run(
             if state.accesses + best.reads >= max_accesses:
                 stop = Status.MAX_ACCESSES
                 break
-            before, state.access_limit = state.accesses, max_accesses - best.reads
+            before, state.access_limit, state.tol = state.accesses, max_accesses - best.reads, tol
             method.step(problem, state)
             epoch += 1
             work = max(state.accesses - before, 1.0)
