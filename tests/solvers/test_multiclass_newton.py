@@ -10,7 +10,9 @@ import pytest
 import scipy.sparse as sp
 
 import saddlery as sd
+from saddlery.penalties.base import largest
 from saddlery.problems.multiclass import MulticlassProblem
+from saddlery.solvers.multiclass_model import Pairs, best_of_two, gram_model, pair_gram
 from saddlery.solvers.multiclass_newton import MulticlassNewton
 from saddlery.solvers.multiclass_smoothed import MulticlassSmoothed
 
@@ -72,7 +74,7 @@ def test_few_kept_entries_give_the_same_solution_as_all(loss, penalty, monkeypat
     whole = sd.solve(problem, SOLVER[loss](), tol=1e-8)
     monkeypatch.setattr("saddlery.problems.multiclass.WHOLE", 10)
     monkeypatch.setattr("saddlery.problems.multiclass.BLOCK", 60)
-    monkeypatch.setattr("saddlery.solvers.multiclass_newton.BLOCK", 60)
+    monkeypatch.setattr("saddlery.solvers.multiclass_state.BLOCK", 60)
     few = sd.solve(problem, SOLVER[loss](), tol=1e-8)
     assert sp.issparse(few.w)
     assert few.certificate.relative_gap <= 1e-8
@@ -145,3 +147,88 @@ def test_same_seed_same_trace_and_resumed_runs_go_on_exactly(loss):
     rest = sd.solve(problem, SOLVER[loss](), tol=1e-7, start=part.state)
     np.testing.assert_array_equal(rest.w, whole.w)
     np.testing.assert_array_equal(rest.dual, whole.dual)
+
+
+def tall_problem(intercept: bool = False) -> MulticlassProblem:
+    """Large enough for sampled models, a start from a part of the rows, and runs that end with the dual point of a model."""
+    X, y = data(10, n=6000, d=12, k=6)
+    return MulticlassProblem(X, y, "logistic", sd.penalties.L1(0.002), fit_intercept=intercept)
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+def test_the_dual_point_of_a_model_ends_runs_and_is_what_it_says(intercept, monkeypatch):
+    taken, whole = [], MulticlassNewton._judge_model
+
+    def spy(self, problem, state):
+        expected = whole(self, problem, state)
+        if expected:
+            A, G = state.dual
+            taken.append(state.gap)
+            np.testing.assert_allclose(G, problem.gradient(A), atol=1e-13)
+            assert (A + np.eye(problem.k)[problem.codes]).min() >= 0.0
+            np.testing.assert_allclose(A.sum(axis=1), 0.0, atol=1e-12)
+        return expected
+
+    monkeypatch.setattr(MulticlassNewton, "_judge_model", spy)
+    problem = tall_problem(intercept)
+    best = sd.solve(problem, MulticlassNewton(), tol=1e-9).certificate.primal
+    for tol in (1e-3, 1e-5):
+        taken.clear()
+        solution = sd.solve(problem, MulticlassNewton(), tol=tol)
+        assert solution.certificate.relative_gap <= tol
+        assert solution.certificate.dual <= best + 1e-9 * problem.scale  # weak duality
+        if not intercept:
+            assert taken
+            assert solution.certificate.relative_gap <= 1.5 * taken[-1] + 1e-12
+
+
+def test_runs_without_a_first_certificate_still_end_with_one():
+    problem = tall_problem()
+    for budget in ({"max_epochs": 0}, {"max_seconds": 0.0}, {"max_accesses": 0.0}):
+        solution = sd.solve(problem, MulticlassNewton(), tol=1e-9, **budget)
+        assert len(solution.trace) == 1
+        assert np.isfinite(solution.certificate.gap)
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("k", [3, 8])
+def test_gram_matrices_are_the_second_derivatives(k, intercept):
+    rng = np.random.default_rng(11)
+    n, d = 40, 5
+    X, V, s = rng.standard_normal((n, d)), rng.random((k, n)) + 0.1, rng.random(n)
+    V, s = V / V.sum(axis=0), s / s.sum()
+    pairs = Pairs(np.sort(rng.choice(d * k, 2 * k, replace=False)), k)
+    columns = np.vstack([X.T, np.ones(n)])
+    place = np.concatenate([pairs.feature, np.full(k, d)]) if intercept else pairs.feature
+    cls = np.concatenate([pairs.cls, np.arange(k)]) if intercept else pairs.cls
+    Z = columns[place]  # of each pair
+    expected = np.einsum("pi,ri,i,pri->pr", Z, Z, s, V[cls][:, None] * ((cls[:, None] == cls)[..., None] - V[cls][None]))
+    for dtype, places in ((np.float64, 1e-9), (np.float32, 1e-6)):
+        gram = pair_gram(sd.penalties.L1(0.1), columns.astype(dtype), place, pairs, V, s, 0.5, dtype)
+        np.testing.assert_allclose(gram, 2.0 * expected, atol=places)
+
+
+@pytest.mark.parametrize("penalty", [sd.penalties.L1(0.3), sd.penalties.ElasticNet(0.5, l1_ratio=0.5)])
+@pytest.mark.parametrize("free", [0, 2])
+def test_steps_of_a_rough_model_reach_the_minimum_of_the_exact_one(penalty, free):
+    rng = np.random.default_rng(12)
+    size = 30
+    factor = rng.standard_normal((90, size)) / 9.0
+    exact, rough = factor.T @ factor, 4.0 * factor[:20].T @ factor[:20] + 0.1 * np.eye(size)
+    first = rng.standard_normal(size)
+    u, q, last = np.zeros(size), first.copy(), None
+    m, l2 = size - free, penalty.strong_convexity
+    values = []
+    for _ in range(40):
+        trial, slopes = u.copy(), q.copy()
+        gram_model(penalty, rough, trial, slopes, free, 1e-12, most=3)
+        last = best_of_two(penalty, u, q, trial - u, exact @ (trial - u), last, m, lambda move: exact @ move)
+        np.testing.assert_allclose(last[1], exact @ last[0], atol=1e-10)
+        u, q = u + last[0], q + last[1]
+        values.append(first @ u + 0.5 * u @ exact @ u + penalty.value(u[:m]))
+    assert np.all(np.diff(values) <= 1e-12)
+    slopes = q[:m] + l2 * u[:m]
+    held = u[:m] != 0.0
+    np.testing.assert_allclose(slopes[held], -penalty.threshold * np.sign(u[:m][held]), atol=1e-5)
+    assert float(largest(penalty, slopes[~held])) <= penalty.threshold + 1e-5
+    np.testing.assert_allclose(q[m:], 0.0, atol=1e-5)

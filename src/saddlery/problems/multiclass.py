@@ -33,6 +33,7 @@ WHOLE = 20_000_000  # numbers: a larger d x k is never one array, unless the mod
 BLOCK = 4_000_000  # numbers of Xta that are made at a time then
 TRIES = 8  # points at which a dual is looked at between two scales
 SMALLEST = 1e-6  # scale below which none is tried
+MANY, FEW = 4096, 1024  # rows from which on so many of them tell where a dual point is not looked at
 GOLDEN = 0.6180339887498949
 CACHES = ("class_weights", "class_products", "column_sums", "constant", "scale", "constant_dual", "constant_gradient")
 
@@ -62,6 +63,15 @@ def conjugate_terms(loss, codes, s, A, scale, out):
     """out_i = s_i l*(scale A_i; y_i); 0 for rows without weight."""
     for i in range(codes.shape[0]):
         out[i] = s[i] * loss.row_conjugate(codes[i], A[i], scale) if s[i] > 0.0 else 0.0
+
+
+@kernel
+def all_inside(loss, codes, A):
+    """Whether all A_i + Y_i lie in the simplex."""
+    inside = True
+    for i in range(codes.shape[0]):
+        inside &= inside_simplex(loss, codes[i], A[i], 1.0)
+    return inside
 
 
 @kernel
@@ -323,10 +333,10 @@ class MulticlassProblem:
         Rows are moved into the simplex; with intercepts, balanced so that ``sum_i s_i A_i = 0``; then scaled towards 0, that
         is V towards Y, by the best t in [0, 1], so that g*(-t X'(s A)) is finite.
         """
-        feasible = np.empty((self.n, self.k))
-        moved = project_rows(self.loss, self.codes, np.ascontiguousarray(A, dtype=np.float64), feasible)
-        if moved:
-            Xta = None
+        feasible = np.ascontiguousarray(A, dtype=np.float64)
+        if not all_inside(self.loss, self.codes, feasible):
+            given, feasible, Xta = feasible, np.empty((self.n, self.k)), None
+            project_rows(self.loss, self.codes, given, feasible)
         if self.fit_intercept:
             feasible, Xta = self._balance(feasible, Xta)
         if Xta is None:
@@ -334,8 +344,7 @@ class MulticlassProblem:
         scale, value = self._best_scale(feasible, Xta)
         if scale == 1.0:
             return DualPoint(feasible, Xta, value)
-        feasible *= scale
-        return DualPoint(feasible, Xta.times(scale) if isinstance(Xta, Extremes) else Xta * scale, value)
+        return DualPoint(feasible * scale, Xta.times(scale) if isinstance(Xta, Extremes) else Xta * scale, value)
 
     def _balance(self, A: np.ndarray, Xta: Any) -> tuple[np.ndarray, Any]:
         """Make r = sum_i s_i A_i vanish by mixing V with a point whose rows are all the same q.
@@ -392,7 +401,21 @@ class MulticlassProblem:
             high = threshold / top * (1.0 - ROUNDING)
         kink = threshold / top if 0.0 < threshold < top and high == 1.0 else high
         tried = sorted({high, kink, 0.5 * kink, 0.0})
+        free = threshold > 0.0 and kink == high and not getattr(self.penalty, "bounded", False)  # g* is 0 up to there
+        if free and self.n >= MANY and self._falls(A, high):
+            tried = [0.0, high]
         return _peak(value, tried)
+
+    def _falls(self, A: np.ndarray, high: float) -> bool:
+        """Whether the conjugates of some of the rows are smaller at high A than at half of it, so that this need not be tried.
+
+        Any scale gives a bound; the best one is needed less than the time of a sum over all rows.
+        """
+        some = np.arange(0, self.n, self.n // FEW)
+        part, terms = (self.loss, self.codes[some], self.s[some], A[some]), np.empty((2, len(some)))
+        for scale, out in zip((high, 0.5 * high), terms, strict=True):
+            conjugate_terms(*part, scale, out)
+        return float(terms[0].sum()) <= float(terms[1].sum())
 
     # -- certificate
 

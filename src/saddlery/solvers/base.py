@@ -78,10 +78,11 @@ class Trace(list[Record]):
 class State:
     """What a solver moves: arrays, numbers and a random generator, so that a copy resumes exactly.
 
-    `accesses` counts the entries of X that were read; `stalled` says that no further step can improve anything;
-    `relative_gap` is the last certified one, written by the loop for solvers that adapt to it; `access_limit` is the number of
-    accesses at which the budget ends, for solvers whose epochs are long; `tol` is the relative gap that is asked for, for solvers
-    that know theirs. `solver` and `best` are the loop's too: whose state this is, and the best pair of points so far.
+    `accesses` counts the entries of X that were read; `stalled` says that no further step can improve anything; `premature`
+    that the point before the first step is too rough to be worth a certificate. `relative_gap` is the last certified one and
+    `tol` the one asked for, written by the loop for solvers that adapt to them; `access_limit` is the number of accesses at which
+    the budget ends, for solvers whose epochs are long. `solver` and `best` are the loop's too: whose state this is, and the best
+    pair of points so far.
     """
 
     solver: str = ""
@@ -90,8 +91,9 @@ class State:
     accesses: float = 0.0
     stalled: bool = False
     relative_gap: float = float("inf")
-    access_limit: float = float("inf")
     tol: float = 0.0
+    premature: bool = False
+    access_limit: float = float("inf")
 
     @property
     def counts(self) -> dict[str, float]:

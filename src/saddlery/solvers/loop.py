@@ -244,7 +244,8 @@ def _run(
             given = None if isinstance(start, Handover) else _as_start(problem, start)
             if given is not None and given.dual is not None:
                 best.update(problem, given)  # what was certified stays certified, also where a solver cannot begin at these points
-            stop = check()
+            stop = None if state.premature else check()
+        state.tol = tol
         while stop is None and epoch < max_epochs:
             if clock() - began >= max_seconds:
                 stop = Status.MAX_SECONDS
@@ -252,7 +253,7 @@ def _run(
             if state.accesses + best.reads >= max_accesses:
                 stop = Status.MAX_ACCESSES
                 break
-            before, state.access_limit, state.tol = state.accesses, max_accesses - best.reads, tol
+            before, state.access_limit = state.accesses, max_accesses - best.reads
             method.step(problem, state)
             epoch += 1
             work = max(state.accesses - before, 1.0)
@@ -261,6 +262,8 @@ def _run(
                 stop = check()
                 if stop is None and state.stalled:
                     stop = Status.STALLED
+        if not trace and not isinstance(start, State):  # no step was taken
+            stop = check() or stop
         status = stop or Status.MAX_EPOCHS
     except KeyboardInterrupt:
         status = Status.INTERRUPTED

@@ -15,7 +15,7 @@ from saddlery.losses.elementary import decaying_exp
 from saddlery.parts import kernel
 from saddlery.solvers.base import Needs
 
-__all__ = ["RowNeeds", "balance", "expand_rows", "gradient_of", "new_room", "slopes_of"]
+__all__ = ["RowNeeds", "balance", "expand_rows", "gradient_of", "model_rows", "new_room"]
 
 
 BLOCK = 256  # rows at a time: k x BLOCK numbers stay in cache
@@ -110,19 +110,26 @@ def expand_rows(loss, codes, s, T, along, size, b, margin, tau, new, V, room):
     return value, limit
 
 
-@kernel
-def slopes_of(loss, codes, s, V, A, weighted):
-    """A = V' - Y, shape (n, k), and weighted = s A: written in tiles, because the one is by rows and the other by classes."""
+@kernel(fast_sums=True)
+def model_rows(loss, V, Z, room):
+    """Z = V (1 + Z - <V, Z>), the probabilities that the Newton model sees at its end; False if one of them is negative."""
     k, n = V.shape
-    for low in range(0, n, 32):
-        high = min(low + 32, n)
+    least = 0.0
+    for low in range(0, n, BLOCK):
+        high = min(low + BLOCK, n)
+        total = room[0, : high - low]
+        total[:] = -1.0
         for l in range(k):
-            for i in range(low, high):
-                A[i, l] = V[l, i]
-        for i in range(low, high):
-            A[i, codes[i]] -= 1.0
-            for l in range(k):
-                weighted[i, l] = s[i] * A[i, l]
+            row, z = V[l, low:high], Z[l, low:high]
+            for i in range(high - low):
+                total[i] += row[i] * z[i]
+        for l in range(k):
+            row, z = V[l, low:high], Z[l, low:high]
+            for i in range(high - low):
+                z[i] = row[i] * (z[i] - total[i])
+            for i in range(high - low):
+                least = z[i] if z[i] < least else least
+    return least >= 0.0
 
 
 @kernel(fast_sums=True)
@@ -142,7 +149,7 @@ def gradient_of(matrix: Any, weighted: np.ndarray) -> np.ndarray:
     if not matrix.is_sparse and matrix.values.dtype == np.float64:
         return np.dot(matrix.values.T, weighted)
     out = np.zeros((matrix.shape[1], weighted.shape[1]))
-    add_products(matrix.cols, weighted, out)
+    add_products(matrix.cols, np.ascontiguousarray(weighted), out)
     return out
 
 

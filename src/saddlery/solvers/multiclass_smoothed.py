@@ -43,7 +43,7 @@ class MulticlassSmoothed(MulticlassNewton):
     Parameters
     ----------
     continuation : bool
-        Come down to the strength of the penalty in steps of sqrt(10).
+        Come down to the strength of the penalty in steps of 5.
     sample : bool
         Start tall problems from a part of the rows.
     form : {"auto", "gram", "columns"}

@@ -1,0 +1,286 @@
+"""Where a Newton solver of a multiclass problem stands, and what it knows of that point: loss, slopes, a dual point, the gap.
+
+The letters are those of multiclass_newton.py. Two dual points are at hand. The slopes V of the loss at the present point are nearly
+feasible only where that point is nearly optimal to many digits: on letter at 0.01 alpha_max the objective is right to 1e-6 when the
+gap is still 1e-2. The other one belongs to the last Newton model, whose slopes at its own minimum are
+
+    V + V (Z - <V, Z>)        Z = X D, the move
+
+and feasible as far as the model was solved (:meth:`Present._judge_model`). It is taken where it should end the run.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from saddlery.penalties.base import largest
+from saddlery.point import Point
+from saddlery.problems.multiclass import BLOCK, Extremes
+from saddlery.solvers.base import Solver, State
+from saddlery.solvers.multiclass_rows import balance, expand_rows, gradient_of, model_rows, new_room
+
+__all__ = ["Forecast", "NewtonState", "Present"]
+
+FEWEST = 64  # pairs that may enter in one round, at least
+NEAR = 0.8  # share of the threshold above which a slope makes a pair of tall data enter: the model can then be used longer
+BEND = 0.6  # of D'HD that the entropy loses at the end of a model: 1/2, and some for higher terms
+
+
+class Forecast(NamedTuple):
+    """What a Newton model says of its own dual point: the value before it is scaled to be feasible, the largest slope on its pairs;
+    with what that point is made of."""
+
+    own: float
+    top: float
+    along: np.ndarray
+    shift: np.ndarray
+    V: np.ndarray
+
+
+class NewtonState(State):
+    """Where the solver stands; see the table in multiclass_newton.py."""
+
+    def __init__(self, problem: Any, b: np.ndarray, rng: np.random.Generator):
+        k, n = problem.k, problem.n
+        large = problem.is_large and problem.penalty.threshold > 0.0
+        # The entries of W and G that are kept, in the order of W by rows: all, or those in `keys` where all would be too many.
+        self.keys: Any = np.empty(0, dtype=np.int64) if large else None
+        self.w = np.zeros(0 if large else problem.d * k)
+        self.G = np.zeros(len(self.w))
+        self.top = self.excess = 0.0  # max |G| over all entries, sum (|G| - threshold)_+^2
+        self.b, self.rng, self.codes = b, rng, problem.codes
+        self.T, self.V = np.zeros((k, n)), np.empty((k, n))
+        self.spare = [np.empty((k, n)), np.empty((k, n))]
+        self.along, self.weighted = np.empty((k, n)), np.empty((k, n))  # X D; s (V - Y)
+        self.single: Any = None  # V, s V and a product in single precision
+        self.room = new_room(k)
+        self.tau = 1.0
+        self.smooth = self.value = 0.0  # the loss that is expanded, and that of the problem
+        self.slope = np.zeros(k)  # sum_i s_i A_i
+        self.judged = False  # whether G and A are those of the present point
+        self.dual: Any = None  # a dual point and its product that are better than A and G
+        self.given: Any = None  # the start, until the first step
+        self.against = 0.0  # sum_i s_i (1 - V_iy)
+        self.strengths: list[float] = [1.0]
+        self.gap, self.violation, self.idle = np.inf, np.inf, 0
+        self.place = np.full(problem.d, -1, dtype=np.int64)  # of a feature in the copied columns
+        self.columns: Any = None
+        self.store = np.empty((0, n))  # they, and room for more
+        self.squares = np.empty(0)  # sum_i s_i x_ij^2 of these
+        self.pairs: Any = None
+        self.gram: Any = None
+        self.factor: Any = [None, None]  # a face of the model and the factor of its matrix there
+        self.forecast: Forecast | None = None
+        self.sampled = self.made_now = self.from_sample = False
+        self.refined: bool | None = (
+            None  # whether the last model did well in the place of the exact one; None if it was not used so
+        )
+        self.rows_per_pair = 0.0
+        self.damping = 0.0  # added to the diagonal of models, in units of its mean, where they reached too far
+        self.newton_steps = self.sweeps = self.halvings = self.models = 0
+        self._slopes: Any = None
+
+    @property
+    def A(self) -> np.ndarray:
+        """The slopes V' - Y, by rows."""
+        if self._slopes is None:
+            self._slopes = slopes_by_rows(self.V, self.codes)
+        return self._slopes
+
+    def forget_slopes(self) -> None:
+        """Take note that V has changed."""
+        self._slopes = self.dual = None
+
+    def at(self, keys: np.ndarray) -> np.ndarray:
+        """Where these entries of W are kept."""
+        return keys if self.keys is None else np.searchsorted(self.keys, keys)
+
+    @property
+    def counts(self) -> dict[str, float]:
+        return {"newton_steps": self.newton_steps, "models": self.models, "sweeps": self.sweeps, "halvings": self.halvings}
+
+
+def slopes_by_rows(V: np.ndarray, codes: np.ndarray) -> np.ndarray:
+    """V' - Y, of shape (n, k)."""
+    A = np.ascontiguousarray(V.T)
+    A[np.arange(len(codes)), codes] -= 1.0
+    return A
+
+
+def weigh_slopes(problem: Any, V: np.ndarray, out: np.ndarray) -> np.ndarray:
+    """s (V - Y), by classes."""
+    np.multiply(V, problem.s, out=out)
+    out[problem.codes, np.arange(problem.n)] -= problem.s
+    return out
+
+
+def _excess(penalty: Any, G: np.ndarray) -> float:
+    """sum (|G| - threshold)_+^2, if that matters."""
+    if penalty.strong_convexity == 0.0:
+        return 0.0
+    excess = np.abs(G) - penalty.threshold
+    excess = excess[excess > 0.0]
+    return float(excess @ excess)
+
+
+class Present(Solver):
+    """The part of a Newton solver that knows the present point."""
+
+    margin: ClassVar[float] = 0.0  # that the loss asks of the classes; 1 for the hinge
+
+    def point(self, problem: Any, state: NewtonState) -> Point:
+        b = state.b - state.b.mean()  # a shift of all classes changes nothing: of all such intercepts, those that sum to zero
+        G: Any = None
+        if state.dual is not None:
+            A, G = state.dual
+        else:
+            A = state.A
+            if state.keys is None:
+                G = state.G.reshape(problem.d, problem.k)
+            elif problem.penalty.strong_convexity == 0.0:  # the largest entry says all; else the problem asks for them all again
+                G = Extremes(np.array([state.top]))
+        return Point(self._weights(problem, state), b, A, state.T.T, G, state.value, fresh=True)
+
+    def _weights(self, problem: Any, state: NewtonState) -> Any:
+        """W, as an array or sparse."""
+        if state.keys is None:
+            return state.w.reshape(problem.d, problem.k)
+        held = np.flatnonzero(state.w)
+        places = np.divmod(state.keys[held], problem.k)
+        return sp.csr_array((state.w[held], places), shape=(problem.d, problem.k))
+
+    # -- the loss
+
+    def _started(self, problem: Any, state: NewtonState) -> NewtonState:
+        """All that is known of the point of W and b, afresh."""
+        if state.w.any():
+            self._multiply(problem, state)
+        self._expand(problem, state)
+        self._judge(problem, state)
+        return state
+
+    def _multiply(self, problem: Any, state: NewtonState) -> None:
+        W, matrix = self._weights(problem, state), problem.matrix
+        if matrix.is_sparse or matrix.values.dtype != np.float64:
+            state.T[:] = problem.margins(W).T
+        else:
+            np.dot(W.T, matrix.values.T, out=state.T)
+        state.accesses += problem.size
+
+    def _expand(self, problem: Any, state: NewtonState) -> None:
+        self._take(state, self._sums(problem, state, state.T, 0.0, state.b, [state.spare[0], state.V]))
+        if problem.fit_intercept:
+            self._balance(problem, state)
+
+    def _sums(self, problem: Any, state: NewtonState, along: Any, size: float, b: Any, out: Any) -> tuple[float, float]:
+        """The smooth loss and its limit at T + size along + b; margins and probabilities go to `out`."""
+        where = (problem.loss, problem.codes, problem.s, state.T, along, size, b)
+        return expand_rows(*where, self.margin, state.tau, *out, state.room)
+
+    def _take(self, state: NewtonState, sums: tuple[float, float]) -> None:
+        """Keep the loss of the present point: that which is expanded, and that of the problem."""
+        state.smooth = state.value = sums[0]
+
+    def _balance(self, problem: Any, state: NewtonState) -> None:
+        state.b, sums = balance(problem, state.T, state.V, state.b, state.tau, self.margin, state.room)
+        self._take(state, sums)
+
+    # -- dual points
+
+    def _judge(self, problem: Any, state: NewtonState) -> None:
+        """The slopes as the dual point, their products with all columns, and an estimate of the gap."""
+        state.forget_slopes()
+        weighted = weigh_slopes(problem, state.V, state.weighted)
+        state.slope = weighted.sum(axis=1) if problem.fit_intercept else np.zeros(problem.k)
+        self._multiply_slopes(problem, state, weighted.T)
+        state.gap = self._estimate(problem, state)
+        state.judged = True
+
+    def _judge_model(self, problem: Any, state: NewtonState) -> bool:
+        """Take the dual point of the last model if it is good enough to end; False if not, or if nothing is known of it."""
+        forecast, state.forecast = state.forecast, None
+        if forecast is None or state.tol <= 0.0:
+            return False
+        own, top, Z, shift, V = forecast
+        primal, threshold = state.value + problem.penalty.value(state.w), problem.penalty.threshold
+
+        def gap(top: float) -> float:
+            return (primal - min(1.0, threshold / max(top, 1e-300)) * own) / problem.scale
+
+        if gap(top) > state.tol:
+            return False
+        if problem.fit_intercept:
+            Z += shift[:, None]
+        if not model_rows(problem.loss, V, Z, state.room):
+            return False
+        G = gradient_of(problem.matrix, weigh_slopes(problem, Z, state.weighted).T)
+        state.accesses += problem.size
+        expected = gap(float(largest(problem.penalty, G.ravel())))  # also of the pairs that the model did not hold
+        if expected > state.tol:
+            return False
+        state.dual, state.gap = (slopes_by_rows(Z, problem.codes), G), expected
+        return True
+
+    def _multiply_slopes(self, problem: Any, state: NewtonState, weighted: np.ndarray) -> None:
+        """G = X' weighted: all of it, or, by blocks of classes, the entries with a weight and the largest others."""
+        state.accesses += problem.size
+        if state.keys is None:
+            state.G = gradient_of(problem.matrix, weighted).ravel()
+            state.top, state.excess = float(largest(problem.penalty, state.G)), _excess(problem.penalty, state.G)
+            return
+        held = np.flatnonzero(state.w)
+        support, weights = state.keys[held], state.w[held]
+        stay = support if state.pairs is None else np.union1d(support, state.pairs.keys)
+        room = 2 * (len(stay) + max(FEWEST, len(stay)))
+        level = NEAR * problem.penalty.threshold * state.strengths[0]
+        kept, slopes, state.top, state.excess = np.empty(0, dtype=np.int64), np.empty(0), 0.0, 0.0
+        width = max(1, BLOCK // problem.d)
+        for first in range(0, problem.k, width):
+            G = gradient_of(problem.matrix, weighted[:, first : first + width])
+            size = np.abs(G)
+            state.top, state.excess = max(state.top, float(size.max())), state.excess + _excess(problem.penalty, G)
+            rows, cls = np.nonzero(size > level)
+            inside = stay % problem.k
+            mine = stay[(inside >= first) & (inside < first + width)]
+            keys = np.union1d(mine, rows * problem.k + first + cls)
+            kept = np.concatenate([kept, keys])
+            slopes = np.concatenate([slopes, G[keys // problem.k, keys % problem.k - first]])
+            if len(kept) > room:  # those with a weight or in the model stay, and the largest others
+                score = np.where(np.isin(kept, stay), np.inf, np.abs(slopes))
+                chosen = np.argpartition(-score, room)[:room]
+                kept, slopes = kept[chosen], slopes[chosen]
+        order = np.argsort(kept)
+        state.keys, state.G, state.w = kept[order], slopes[order], np.zeros(len(kept))
+        state.w[state.at(support)] = weights
+
+    def _estimate(self, problem: Any, state: NewtonState) -> float:
+        """A bound of the relative gap from what is at hand: l* is convex and 0 at 0, so D(t A) >= t (loss - <A, z>) - g*(-t G).
+
+        The loss minus <A, z> is the sum of -l*(A), for slopes A; sum_i s_i <A_i, z_i> = <G, W> + slope.b.
+        """
+        penalty = problem.penalty
+        primal = state.value + penalty.value(state.w)
+        own = state.value - float(np.vdot(state.G, state.w)) - float(state.slope @ state.b)
+        top, l1, l2 = state.top, penalty.threshold, penalty.strong_convexity
+        share = min(1.0, l1 / top) if top > 0.0 else 1.0
+        dual = share * own
+        if l2 > 0.0:
+            dual = max(dual, own - 0.5 / l2 * state.excess)
+        return (primal - dual) / problem.scale
+
+    def _foresee(
+        self, state: NewtonState, start: np.ndarray, move: np.ndarray, shift: np.ndarray, slopes: np.ndarray, ends: np.ndarray
+    ) -> Forecast:
+        """The forecast of a model from its slopes on the pairs, at its start and at its end.
+
+        With delta = Z - <V, Z> the entropy of V (1 + delta) is that of V in first order, less <V, delta^2> / 2, and the sum of the
+        latter is D'HD: D(V + V delta) = loss - <slopes at the end, W> - D'HD / 2, but for terms of third order.
+        """
+        m = len(start)
+        free = len(ends) - m
+        bend = float((ends[:m] - slopes) @ move) + float((ends[m:] - state.slope[:free]) @ shift[:free])
+        own = state.value - float(ends[:m] @ start) - float(ends[m:] @ state.b[:free]) - BEND * bend
+        return Forecast(own, float(np.abs(ends[:m]).max(initial=0.0)), state.along, shift, state.V)

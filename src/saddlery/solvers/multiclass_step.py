@@ -1,0 +1,344 @@
+"""One Newton step of a multiclass problem: its model is made and minimised, and the loss searched along the result.
+
+The letters are those of multiclass_newton.py. A Gram matrix costs n m^2 for m pairs, one product of the exact curvature with a move
+only n (d + m / k) k. So large Gram matrices are made of a sample of the rows, or used again at the next point, and the model of all
+rows at the present point is minimised with steps of the rough one (:meth:`NewtonStep._refine`): on letter at 0.01 alpha_max eight
+rows for each pair do, and a step takes 20 ms instead of 60. A model that is solved so well is worth its price because of its dual
+point (multiclass_state.py).
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from saddlery.solvers.gram_model import worst_violation
+from saddlery.solvers.multiclass_model import (
+    BOX,
+    Pairs,
+    add_pairs,
+    bend,
+    best_of_two,
+    column_model,
+    gram_model,
+    largest_entries,
+    new_bend_room,
+    pair_gram,
+    spread_columns,
+)
+from saddlery.solvers.multiclass_rows import gradient_of
+from saddlery.solvers.multiclass_state import NewtonState, Present
+from saddlery.solvers.working_block import gather_columns
+
+__all__ = ["NewtonStep"]
+
+EARLY = 0.05  # estimated relative gap above which models need not be solved with care
+NEARLY = 20.0  # D'HD of a step, in units of what is asked for, from which on its model may end the run
+TALL = 1000  # rows from which on models are made of a sample of them
+CHEAP = 5e7  # products: a Gram matrix that takes fewer is made of all rows,
+CHEAP_EARLY = 2e7  # the same while the penalty is still stronger
+RARE = 0.3  # share of its curvature that a pair may have in a sample; below, it gets all of it
+SINGLE = 1e-3  # estimated relative gap above which single precision is enough for every model
+MOST_INNER = 20  # steps of a rough model towards the minimum of that of all rows
+PRECONDITION = 3  # rounds that one of these steps may take
+PATIENCE = 3  # of them before their contraction is judged
+HOPELESS = 0.8  # mean contraction above which they end, and the next rough model takes more rows
+SLOW = 0.5  # mean contraction of these steps above which the rough model is made anew
+LEAST_DAMPING = 1e-6
+NOT_SPARSE = 0.1  # share of non-zeros in the columns of a working set from which on they are worked on as an array
+SMALL = 50_000_000  # products: a Gram matrix that takes fewer is formed of sparse data too
+GATHER = 20  # multiplications that a copied number costs
+MAX_GRAM = 4000  # pairs: beyond, no Gram matrix
+MOST_PRODUCTS = 30  # of conjugate gradients
+MOST_SWEEPS = 200  # of the column form in one Newton step
+
+
+class NewtonStep(Present):
+    """The part of a Newton solver that takes a step; solvers say whether and how models may be rough."""
+
+    sample: bool
+    form: str
+
+    precision: ClassVar[type] = np.float32  # of the columns that models are made of
+    samples_models: ClassVar[bool] = True
+
+    def _newton_step(self, problem: Any, state: NewtonState, penalty: Any, violation: float) -> bool:
+        """Solve the model, search along its solution; False if no step was taken."""
+        pairs = state.pairs
+        if violation == 0.0 or (pairs.m == 0 and not problem.fit_intercept):
+            return False
+        state.newton_steps += 1
+        at = state.at(pairs.keys)
+        start, slopes = state.w[at], state.G[at]
+        state.forecast = None
+        if self._is_gram(problem, state):
+            move, shift, ends = self._solve_gram(problem, state, penalty, start, slopes, violation)
+            along = self._product(problem, state, move)
+            if self._may_end(problem, state):
+                state.forecast = self._foresee(state, start, move, shift, slopes, ends)
+        elif penalty.threshold == 0.0:
+            move, shift, along = self._solve_products(problem, state, penalty, start, slopes)
+        else:
+            move, shift, along = self._solve_columns(problem, state, penalty, start, slopes, violation)
+        return self._line_search(problem, state, penalty, start, slopes, move, shift, along)
+
+    def _may_end(self, problem: Any, state: NewtonState) -> bool:
+        """Whether the dual point of a model may end the run: for l1, where D is known on the whole of W."""
+        last = len(state.strengths) == 1 and state.tol > 0.0
+        l1_only = problem.penalty.threshold > 0.0 and problem.penalty.strong_convexity == 0.0
+        return last and l1_only and self.samples_models and state.keys is None
+
+    def _is_gram(self, problem: Any, state: NewtonState) -> bool:
+        pairs = state.pairs
+        if self.form != "auto" or state.gram is not None:
+            return self.form != "columns"
+        if pairs.m > MAX_GRAM:
+            return False
+        if not problem.matrix.is_sparse or pairs.m == 0:
+            return True
+        features = np.unique(pairs.feature)
+        numbers = len(features) * problem.n
+        return pairs.m * numbers <= SMALL or float(problem.matrix.col_counts[features].sum()) > NOT_SPARSE * numbers
+
+    # -- the Gram form
+
+    def _solve_gram(
+        self, problem: Any, state: NewtonState, penalty: Any, start: Any, slopes: Any, violation: float
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The moves of the pairs and of the intercepts, and the slopes of the model at its end."""
+        free, m = problem.k if problem.fit_intercept else 0, len(start)
+        state.made_now = state.gram is None
+        if state.made_now:
+            state.gram = self._gram(problem, state, penalty, free)
+            state.factor = [None, None]
+            state.models += 1
+        u, q = np.concatenate([start, np.zeros(free)]), np.concatenate([slopes, state.slope[:free]])
+        gram = state.gram
+        if state.damping > 0.0:
+            state.factor = [None, None]
+            gram = gram + np.diag(np.full(len(gram), state.damping * gram.trace() / len(gram)))
+        goal = violation * (0.1 if state.gap > EARLY else 0.01)
+        enough = 0.0  # the violation of the model at which its dual point is good enough to end
+        if self._may_end(problem, state):
+            enough = max(1e-4 * violation, 0.3 * state.tol * penalty.threshold)
+        state.refined = None
+        if self.samples_models and not (state.made_now and not state.sampled):
+            rate = self._refine(problem, state, penalty, gram, u, q, free, goal, enough)
+            state.refined = rate <= SLOW
+            if state.made_now and rate > HOPELESS:
+                state.rows_per_pair = min(2.0 * state.rows_per_pair, float(problem.n))
+        else:
+            state.sweeps += 8 * gram_model(penalty, gram, u, q, free, goal, state.factor)
+            bent = float((q[:m] - slopes) @ (u[:m] - start)) + float((q[m:] - state.slope[:free]) @ u[m:])
+            if enough > 0.0 and bent <= NEARLY * state.tol * problem.scale:
+                state.sweeps += 8 * gram_model(penalty, gram, u, q, free, enough, state.factor)
+        return u[:m] - start, u[m:] if free else np.zeros(problem.k), q
+
+    def _refine(
+        self, problem: Any, state: NewtonState, penalty: Any, gram: Any, u: Any, q: Any, free: int, goal: float, enough: float
+    ) -> float:
+        """Minimise the model of all rows from u, in place, with steps of the rough model; q are the slopes of the former.
+
+        The best combination of a step and the last one is taken: where no sign changes these are conjugate gradients, with the
+        rough model as preconditioner. Returns the mean contraction: it tells whether the rough model is worth using again.
+        """
+        pairs, m = state.pairs, len(u) - free
+        columns, place = self._copied(problem, state, pairs)
+        if state.single is None:
+            state.single = [np.empty(state.V.shape, dtype=np.float32) for _ in range(3)]
+        V, weighted, Z = state.single
+        V[:] = state.V
+        np.multiply(V, (problem.s / state.tau).astype(np.float32), out=weighted)
+        step, room = np.zeros((problem.k, len(columns)), dtype=np.float32), new_bend_room()
+
+        def product(move: np.ndarray) -> np.ndarray:
+            """H move, from all rows."""
+            step[pairs.cls, place] = move[:m]
+            if free:
+                step[:, -1] = move[m:]
+            np.dot(step, columns, out=Z)
+            bend(penalty, V, weighted, Z, room)
+            slopes = np.dot(Z, columns.T)
+            bent = slopes[pairs.cls, place].astype(np.float64)
+            return np.concatenate([bent, slopes[:, -1]]) if free else bent
+
+        def worst() -> float:
+            return max(worst_violation(penalty, u[:m], q[:m]), float(np.abs(q[m:]).max(initial=0.0)))
+
+        violation = first = worst()
+        last, done, rate = None, 0, 0.0
+        patience = HOPELESS if state.made_now else SLOW  # an old model can be made anew
+        for done in range(1, (MOST_INNER if len(state.strengths) == 1 else 1) + 1):
+            trial, rough = u.copy(), q.copy()
+            care = max(0.05 * violation, 0.3 * goal)
+            state.sweeps += 8 * gram_model(penalty, gram, trial, rough, free, care, state.factor, PRECONDITION)
+            trial -= u
+            last = best_of_two(penalty, u, q, trial, product(trial), last, m, product)
+            u += last[0]
+            q += last[1]
+            violation = worst()
+            rate = (violation / first) ** (1.0 / done)
+            if done == 1 and enough > 0.0 and float(last[0] @ last[1]) <= NEARLY * state.tol * problem.scale:
+                goal = min(goal, enough)
+            if violation <= goal or (done >= PATIENCE and rate > patience):
+                break
+        state.accesses += 2.0 * done * problem.n * len(columns)
+        return rate
+
+    def _gram(self, problem: Any, state: NewtonState, penalty: Any, free: int) -> np.ndarray:
+        """The model's matrix from all rows that matter, or from a sample of them."""
+        pairs, n = state.pairs, problem.n
+        columns, place = self._copied(problem, state, pairs)
+        if free:
+            place = np.concatenate([place, np.full(free, len(columns) - 1)])
+        V, s, size = state.V, problem.s, max(len(place), 1)
+        cheap = CHEAP if len(state.strengths) == 1 else CHEAP_EARLY
+        rows = int(max(state.rows_per_pair * size, cheap / size**2))
+        state.sampled = self.sample and self.samples_models and n >= TALL and 2 * rows < n
+        state.accesses += (rows if state.sampled else n) * columns.shape[0]
+        if not state.sampled:
+            chosen = self._active_rows(state)
+            if chosen is not None:
+                columns, V, s = columns[:, chosen], np.ascontiguousarray(V[:, chosen]), s[chosen]
+            dtype = np.float32 if state.gap > SINGLE else self.precision
+            return pair_gram(penalty, columns, place, pairs, V, s, state.tau, dtype)
+        chosen = np.sort(state.rng.choice(n, rows, replace=False))
+        part = V[:, chosen]
+        gram = pair_gram(penalty, columns[:, chosen], place, pairs, part, s[chosen] * (n / rows), state.tau)
+        # Pairs that hardly occur in the sample have no curvature there, and their steps no end. Only these get what they have in
+        # all rows: where classes almost cancel, a little on the diagonal is many times what there is.
+        cls = np.concatenate([pairs.cls, np.arange(problem.k)])[: len(place)]
+        spread = (part * (1.0 - part)).mean(axis=1) / state.tau
+        for p in np.flatnonzero(gram.diagonal() < RARE * state.squares[place] * spread[cls]):
+            column, row = columns[place[p]], V[cls[p]]
+            exact = float(np.dot(column * column, row * (1.0 - row) * s)) / state.tau
+            gram[p, p] = exact if gram[p, p] < RARE * exact else gram[p, p]
+        return gram
+
+    def _active_rows(self, state: NewtonState) -> Any:
+        """The rows that have curvature, or None for all."""
+        return None
+
+    def _copied(self, problem: Any, state: NewtonState, pairs: Pairs) -> tuple[np.ndarray, np.ndarray]:
+        """Copies of the columns of the working set, one in a row, and each pair's place among them; the last row is all ones."""
+        features = np.unique(pairs.feature)
+        new = features[state.place[features] < 0]
+        if len(new) or state.columns is None:
+            held = 0 if state.columns is None else len(state.columns) - 1
+            count = held + len(new) + 1
+            if count > len(state.store):  # with room for more, which takes no memory until it is written to
+                store = np.zeros((min(2 * count, problem.d + 1), problem.n), dtype=self.precision)
+                store[:held], state.store = state.store[:held], store
+            columns = state.store[:count]
+            columns[held], columns[-1] = 0.0, 1.0  # the row of ones moves
+            if problem.matrix.is_sparse or problem.matrix.has("cols"):
+                spread_columns(problem.matrix.cols, new, columns[held:])
+            else:
+                gather_columns(problem.matrix.rows, new, columns[held:-1])
+            weights = problem.s.astype(self.precision)
+            squares = [float(np.dot(column * column, weights)) for column in columns[held:]]
+            state.squares = np.append(state.squares[:held], squares)
+            state.columns, state.place[new] = columns, held + np.arange(len(new))
+        return state.columns, state.place[pairs.feature]
+
+    def _product(self, problem: Any, state: NewtonState, move: np.ndarray) -> np.ndarray:
+        """X D, by classes, for a move D of the pairs."""
+        pairs = state.pairs
+        if problem.matrix.is_sparse or problem.matrix.values.dtype != np.float64:
+            along = state.along
+            along[:] = 0.0
+            add_pairs(problem.matrix.cols, pairs.feature, pairs.cls, move, along)
+            return along
+        values = problem.matrix.values
+        features, at = np.unique(pairs.feature, return_inverse=True)
+        if problem.k * problem.d <= GATHER * len(features):  # to copy columns takes longer than to multiply all of them
+            features, at, part = np.arange(problem.d), pairs.feature, values
+        else:
+            part = values[:, features]
+        step = np.zeros((problem.k, len(features)))
+        step[pairs.cls, at] = move
+        return np.dot(step, part.T, out=state.along)
+
+    # -- the other forms
+
+    def _solve_columns(
+        self, problem: Any, state: NewtonState, penalty: Any, start: Any, slopes: Any, violation: float
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        pairs, cols, (k, n) = state.pairs, problem.matrix.cols, state.V.shape
+        tops = np.empty(pairs.m)
+        largest_entries(cols, pairs.feature, tops)
+        u, Z, Q, shift = start.copy(), np.zeros((k, n)), np.zeros(n), np.zeros(k)
+        weighted = state.V * (problem.s / state.tau)
+        boxes = BOX / np.maximum(tops, 1e-300)
+        free = state.slope if problem.fit_intercept else np.empty(0)
+        model = (pairs.feature, pairs.cls, state.V, weighted, slopes, boxes, start)
+        work = (u, free, shift, Z, Q, np.empty(pairs.m))
+        done = column_model(penalty, cols, *model, *work, 0.1 * violation, MOST_SWEEPS)
+        state.sweeps += done
+        state.accesses += 2.0 * done * float(problem.matrix.col_counts[pairs.feature].sum())
+        Z -= shift[:, None]
+        return u - start, shift, Z
+
+    def _solve_products(self, problem: Any, state: NewtonState, penalty: Any, start: Any, slopes: Any) -> tuple[Any, Any, Any]:
+        """Conjugate gradients on all pairs for penalties without threshold: every product reads the data twice."""
+        V, s, l2, free = state.V, problem.s / state.tau, penalty.strong_convexity, problem.fit_intercept
+        d, k = problem.d, problem.k
+        order = np.argsort(state.pairs.keys)  # pairs are sorted by class, W is by rows
+        gradient = (slopes + l2 * start)[order].reshape(d, k)
+        if free:
+            gradient = np.vstack([gradient, state.slope])
+
+        def product(D: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            Z = np.ascontiguousarray(problem.margins(D[:d]).T)
+            bent = V * (Z + (D[d][:, None] if free else 0.0))
+            bent -= V * bent.sum(axis=0)
+            bent *= s
+            out = l2 * D[:d] + gradient_of(problem.matrix, np.ascontiguousarray(bent.T))
+            return np.vstack([out, bent.sum(axis=1)]) if free else out, Z
+
+        move, along = np.zeros_like(gradient), np.zeros_like(V)
+        residual = -gradient
+        direction, size = residual.copy(), float(np.vdot(residual, residual))
+        goal = 1e-2 * size if state.gap > EARLY else 1e-6 * size
+        for _ in range(MOST_PRODUCTS):
+            bent, Z = product(direction)
+            state.accesses += 2.0 * problem.size
+            length = size / max(float(np.vdot(direction, bent)), 1e-300)
+            move += length * direction
+            along += length * Z
+            residual -= length * bent
+            size, last = float(np.vdot(residual, residual)), size
+            if size <= goal:
+                break
+            direction = residual + size / last * direction
+        back = np.empty(d * k)
+        back[order] = move[:d].ravel()
+        return back, move[d] if free else np.zeros(k), along
+
+    # -- along the solution of a model
+
+    def _line_search(
+        self, problem: Any, state: NewtonState, penalty: Any, start: Any, slopes: Any, move: Any, shift: Any, along: Any
+    ) -> bool:
+        """A size among 1, 1/2, 1/4, ... with sufficient descent; moves the state there. False if there is none."""
+        held = penalty.value(start)
+        fall = float(slopes @ move) + float(state.slope @ shift) + penalty.value(start + move) - held
+        base, size = state.smooth + held, 1.0
+        while size >= 1e-7:
+            b = state.b + size * shift
+            sums = self._sums(problem, state, along, size, b, state.spare)
+            if sums[0] + penalty.value(start + size * move) <= base + 1e-4 * size * min(fall, 0.0) + 1e-13 * abs(base):
+                state.w[state.at(state.pairs.keys)] = start + size * move
+                (state.T, state.V), state.spare = state.spare, [state.T, state.V]
+                state.b = b
+                self._take(state, sums)
+                if size < 0.25:  # the model reached too far
+                    state.damping = max(10.0 * state.damping, LEAST_DAMPING)
+                elif size == 1.0:
+                    state.damping = 0.1 * state.damping if state.damping > LEAST_DAMPING else 0.0
+                return True
+            size *= 0.5
+            state.halvings += 1
+        state.damping = max(100.0 * state.damping, LEAST_DAMPING)
+        return False
