@@ -169,6 +169,15 @@ def _tell(result: dict[str, Any]) -> None:
         print(f"{row.cell:28}", *ratios, flush=True)
 
 
+def unpack(options: argparse.Namespace, folder: Path) -> None:
+    """The cells of the last report as files of their own, where these are gone: what was searched once is not searched again."""
+    report = options.output / f"peers-{options.threads}-thread{'s' if options.threads > 1 else ''}.json"
+    for result in json.loads(report.read_text())["cells"] if report.exists() else ():
+        target = folder / f"{result['cell'].replace(':', '-')}.json"
+        if not target.exists():
+            target.write_text(json.dumps(result) + "\n")
+
+
 def main() -> None:
     """Measure, then report."""
     options = parse()
@@ -193,12 +202,14 @@ def main() -> None:
         print("\nnot available:", *[f"{name}: {why}" for name, why in missing.items()], sep="\n  ")
         return
     folder = cell_folder(options)
+    unpack(options, folder)
     if options.fresh:
         for cell in cells:
             for suffix in (".json", ".partial"):
                 (folder / f"{cell.file}{suffix}").unlink(missing_ok=True)
+    done = [cell for cell in cells if (folder / f"{cell.file}.json").exists()]
     if not options.report:
-        supervise(options, [cell for cell in cells if options.ours or options.again or not (folder / f"{cell.file}.json").exists()])
+        supervise(options, done if options.ours or options.again else [cell for cell in cells if cell not in done])
     files = [folder / f"{cell.file}.json" for cell in CELLS]
     results = [json.loads(file.read_text()) for file in files if file.exists()]
     print(report.text_table(report.rows(results)))
