@@ -10,7 +10,6 @@ import saddlery as sd
 from saddlery.losses import MulticlassHinge, Softmax
 from saddlery.problems.multiclass import MulticlassProblem
 from saddlery.solvers.auto import choose
-from saddlery.solvers.dual_face import face_newton
 from saddlery.solvers.multiclass_sdca import MulticlassSDCA, hinge_row, softmax_row
 from tests.solvers.test_multiclass_newton import PENALTIES, data, reference
 
@@ -33,7 +32,7 @@ def test_agrees_with_a_conic_solver(loss, penalty):
 def test_every_epoch_raises_the_dual(loss):
     X, y = data(3)
     problem = MulticlassProblem(X, y, loss, sd.penalties.L2(0.02))
-    method = MulticlassSDCA(newton=False)
+    method = MulticlassSDCA()
     state = method.init(problem, None, np.random.default_rng(0))
     before = problem.dual(state.A)
     for _ in range(15):
@@ -67,20 +66,6 @@ def test_row_steps_are_the_best_on_their_lines():
         line = [value(Softmax(), a + c * direction) for c in np.linspace(0.0, 1.0, 101)]
         assert gap >= -1e-14
         assert value(Softmax(), out) >= max(line) - 1e-3 * max(gap, 1e-6)
-
-
-def test_newton_on_the_face_raises_the_dual_and_ends_it():
-    X, y = data(5, n=80)
-    problem = MulticlassProblem(X, y, "hinge", sd.penalties.L2(0.05))
-    method = MulticlassSDCA(newton=False)
-    state = method.init(problem, None, np.random.default_rng(0))
-    for _ in range(30):
-        method.step(problem, state)
-    before = problem.dual(state.A)
-    assert face_newton(problem, state.A, -problem.gradient(state.A) / 0.05)
-    assert problem.dual(state.A) > before
-    ended = sd.solve(problem, MulticlassSDCA(), tol=1e-12, max_epochs=2000)
-    assert ended.certificate.relative_gap <= 1e-12
 
 
 @pytest.mark.parametrize("loss", ["logistic", "hinge"])

@@ -121,7 +121,7 @@ class MulticlassALM(Solver):
         state = _State(problem, rng)
         state.rho = min(max(mean_square(problem) * float(problem.s.mean()) / problem.penalty.strong_convexity, START[0]), START[1])
         if start is None and self.ascent:
-            state.ascent = MulticlassSDCA(newton=False).init(problem, None, rng)
+            state.ascent = MulticlassSDCA().init(problem, None, rng)
             if problem.fit_intercept:  # as if there were a feature as large as a mean row
                 state.ascent.sigma = max(mean_square(problem) / problem.penalty.strong_convexity, 1.0)
             return state
@@ -185,7 +185,7 @@ class MulticlassALM(Solver):
 
     def _ascend(self, problem: Any, state: _State, goal: float) -> bool:
         """Epochs until the sum of the row gaps is below `goal`; True if Newton steps are expected to gain more than they do."""
-        ascent, method = state.ascent, MulticlassSDCA(newton=False)
+        ascent, method = state.ascent, MulticlassSDCA()
         width, before = problem.size / problem.n, ascent.accesses
         for _ in range(MOST_EPOCHS):
             method.ascend(problem, ascent)

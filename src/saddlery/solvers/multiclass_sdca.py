@@ -6,8 +6,7 @@ The dual point A = V - Y determines the weights, W = map(-G) with G = X'(s A), s
 * softmax: the best point between v and softmax(z), z = x_i W; that direction is as good as the best of all (7 to 57 epochs to 1e-6)
   and needs no inverse of an entropy.
 
-The gap is a sum of row gaps, which the epoch meets anyway. For the hinge with l2, Newton steps on the face of the dual (the
-rows with more than one class in V) end what ascent would only approach; see dual_face.py.
+The gap is a sum of row gaps, which the epoch meets anyway. What ascent would only approach, `multiclass_alm` ends by Newton steps.
 
 =========  ==================================================================  ============================
 here       meaning                                                             letters of the notes
@@ -35,7 +34,6 @@ from saddlery.parts import kernel
 from saddlery.penalties.base import map_each
 from saddlery.point import Point
 from saddlery.solvers.base import Solver, State
-from saddlery.solvers.dual_face import face_newton
 from saddlery.solvers.multiclass_rows import RowNeeds, gradient_of
 
 __all__ = ["MulticlassSDCA"]
@@ -47,9 +45,6 @@ SOLVED = 0.1  # share of the last full epoch's row gaps at which they do so earl
 FADE = 0.15  # share of the last epoch in the mean whose weights are shown: they are 2 to 4 times nearer to the optimum
 FEW = 5  # classes of a sparse row that are read and written one after the other
 STEPS = 4  # Newton steps of the search between v and softmax(z)
-FACE_GAP = 5e-4  # relative gap below which Newton steps on the face are tried
-EVERY = 10  # epochs between two Newton steps, at least
-MAX_FACE = 2500  # free variables of such a step
 
 
 # --------------------------------------------------------------------------- kernels
@@ -284,8 +279,8 @@ class _State(State):
         self.mean: Any = None  # of the last G
         self.averaged = 0
         self.order = np.arange(problem.n)
-        self.count, self.epochs, self.faces = problem.n, 0, 0
-        self.work = self.face_work = 0.0  # multiplications in epochs and in Newton steps
+        self.count = problem.n
+        self.work = 0.0  # multiplications
         self.visits = 0  # of rows
         # For callers that add intercepts b - sigma balance, balance = sum_i s_i A_i: an augmented Lagrangian of balance = 0.
         self.b, self.balance, self.sigma = np.zeros(problem.k), problem.s @ A, 0.0
@@ -296,20 +291,12 @@ class _State(State):
 
     @property
     def counts(self) -> dict[str, float]:
-        return {"faces": self.faces, "rows": self.count}
+        return {"rows": self.count}
 
 
 @dataclass(frozen=True)
 class MulticlassSDCA(Solver):
-    """Dual ascent by rows for hinge or softmax with l2 or elastic net, without intercepts.
-
-    Parameters
-    ----------
-    newton : bool
-        Newton steps on the face of the dual, for the hinge with l2.
-    """
-
-    newton: bool = True
+    """Dual ascent by rows for hinge or softmax with l2 or elastic net, without intercepts."""
 
     name = "multiclass_sdca"
     paper = "Keerthi et al. 2008 (sequential dual method), Shalev-Shwartz & Zhang 2016 (prox-SDCA); see docs/solvers.md"
@@ -370,8 +357,6 @@ class MulticlassSDCA(Solver):
         state.accesses += 2.0 * problem.size
 
     def _hinge_epoch(self, problem: Any, state: _State) -> None:
-        if self.newton and self._newton_is_due(problem, state):
-            self._newton_step(problem, state)
         self.ascend(problem, state)
         state.averaged += 1
         state.mean += max(FADE, 1.0 / state.averaged) * (state.G - state.mean)
@@ -393,7 +378,6 @@ class MulticlassSDCA(Solver):
         if state.since == 0:
             state.full_gap = state.row_gap
         state.since += 1
-        state.epochs += 1
         state.visits += len(chosen)
         state.accesses += 2.0 * work / problem.k
         state.work += 2.0 * work
@@ -403,27 +387,3 @@ class MulticlassSDCA(Solver):
         state.accesses += 2.0 * problem.size
         last, mean = (problem.primal(self._weights(problem, state, G)) for G in (state.G, state.mean))
         return bool(last < mean)
-
-    # -- Newton steps on the face
-
-    def _newton_is_due(self, problem: Any, state: _State) -> bool:
-        """Whether the face is small enough, and Newton steps have not yet cost more than the epochs did."""
-        if problem.penalty.threshold > 0.0 or state.relative_gap > FACE_GAP or state.epochs % EVERY != 0:
-            return False
-        free = self._free(problem, state)
-        return 0 < free <= MAX_FACE and state.face_work + self._face_cost(problem, free) <= 4.0 * state.work
-
-    def _free(self, problem: Any, state: _State) -> int:
-        return free_classes(problem, state.A)[1]
-
-    def _face_cost(self, problem: Any, free: int) -> float:
-        """Multiplications of one step, by BLAS and so cheaper than those of epochs."""
-        return (free**3 / 3.0 + free**2 * problem.size / problem.n) / 8.0
-
-    def _newton_step(self, problem: Any, state: _State) -> None:
-        free = self._free(problem, state)
-        state.face_work += self._face_cost(problem, free)
-        state.faces += 1
-        W = self._weights(problem, state, state.G)
-        if face_newton(problem, state.A, W):
-            self.resync(problem, state)

@@ -71,7 +71,7 @@ class MulticlassSmoothed(MulticlassNewton):
         if problem.fit_intercept or problem.penalty.strong_convexity == 0.0:
             return super().init(problem, start, rng)
         # Epochs of dual ascent come to a per cent or so faster than tau can fall (letter with l2: 1.4 -> 0.7 s).
-        ascent = MulticlassSDCA(newton=False)
+        ascent = MulticlassSDCA()
         rows = ascent.init(problem, None, rng)
         point, gap = problem.first_point(), problem.scale
         for _ in range(MOST_BLOCKS):
