@@ -21,7 +21,7 @@ def models(folder, tmp_path_factory):
         "three": ("three.svm", "--task", "classification", "--loss", "squared_hinge", "--penalty", "elasticnet"),
         "words": ("words.csv", "--target", "kind", "--class-weight", "balanced", "--alpha", "0.01"),
         "house": ("house.csv", "--loss", "huber", "--alpha", "0.01"),
-        "early": ("real.npz", "--alpha", "1e-3", "--tol", "1e-12", "--max-epochs", "0"),
+        "early": ("real.npz", "--alpha", "1e-3", "--tol", "1e-12", "--max-epochs", "0", "--solver", "prox_newton"),
     }
     for name, (file, *args) in fits.items():
         assert main(["fit", str(folder / file), *args, "-q", "-o", str(place / name)]) == (3 if name == "early" else 0)
