@@ -12,6 +12,7 @@ import scipy.sparse as sp
 import saddlery as sd
 from saddlery.penalties.base import largest
 from saddlery.problems.multiclass import MulticlassProblem
+from saddlery.solvers.multiclass_columns import class_factors, conjugate_steps
 from saddlery.solvers.multiclass_model import Pairs, best_of_two, gram_model, pair_gram
 from saddlery.solvers.multiclass_newton import MulticlassNewton
 from saddlery.solvers.multiclass_smoothed import MulticlassSmoothed
@@ -155,8 +156,9 @@ def tall_problem(intercept: bool = False) -> MulticlassProblem:
     return MulticlassProblem(X, y, "logistic", sd.penalties.L1(0.002), fit_intercept=intercept)
 
 
+@pytest.mark.parametrize("form", ["gram", "columns"])
 @pytest.mark.parametrize("intercept", [False, True])
-def test_the_dual_point_of_a_model_ends_runs_and_is_what_it_says(intercept, monkeypatch):
+def test_the_dual_point_of_a_model_ends_runs_and_is_what_it_says(intercept, form, monkeypatch):
     taken, whole = [], MulticlassNewton._judge_model
 
     def spy(self, problem, state):
@@ -174,7 +176,7 @@ def test_the_dual_point_of_a_model_ends_runs_and_is_what_it_says(intercept, monk
     best = sd.solve(problem, MulticlassNewton(), tol=1e-9).certificate.primal
     for tol in (1e-3, 1e-5):
         taken.clear()
-        solution = sd.solve(problem, MulticlassNewton(), tol=tol)
+        solution = sd.solve(problem, MulticlassNewton(form=form), tol=tol)
         assert solution.certificate.relative_gap <= tol
         assert solution.certificate.dual <= best + 1e-9 * problem.scale  # weak duality
         if not intercept:
@@ -232,3 +234,25 @@ def test_steps_of_a_rough_model_reach_the_minimum_of_the_exact_one(penalty, free
     np.testing.assert_allclose(slopes[held], -penalty.threshold * np.sign(u[:m][held]), atol=1e-5)
     assert float(largest(penalty, slopes[~held])) <= penalty.threshold + 1e-5
     np.testing.assert_allclose(q[m:], 0.0, atol=1e-5)
+
+
+def test_conjugate_gradients_with_the_blocks_of_classes_solve_the_model_on_a_face():
+    rng = np.random.default_rng(13)
+    n, d, k = 80, 6, 3
+    X = rng.standard_normal((n, d)) * (rng.random((n, d)) < 0.4)
+    V = rng.random((k, n)) + 0.1
+    V /= V.sum(axis=0)
+    pairs, s, penalty = Pairs(np.arange(d * k), k), np.full(n, 1.0 / n), sd.penalties.L1(0.1)
+    gram = pair_gram(penalty, np.vstack([X.T, np.ones(n)]), pairs.feature, pairs, V, s, 1.0, np.float64)
+    matrix = MulticlassProblem(sp.csr_array(X), np.arange(n) % k, "logistic", penalty).matrix
+    face = np.sort(rng.choice(d * k, 14, replace=False))
+    solve = class_factors(penalty, matrix.cols, matrix.col_counts, pairs, face, V, V * s)
+    for first in range(k):
+        part = face[pairs.cls[face] == first]
+        x = rng.standard_normal(len(part))
+        np.testing.assert_allclose(solve(part, gram[np.ix_(part, part)] @ x), x, rtol=1e-4)
+    other = np.flatnonzero(pairs.cls < k - 1)  # not all of them have blocks; with all classes the system would be singular
+    system, residual = gram[np.ix_(other, other)], rng.standard_normal(len(other))
+    v, done = conjugate_steps(residual, lambda left: solve(other, left), lambda move: system @ move, 1e-10, 40)
+    np.testing.assert_allclose(system @ v, -residual, atol=1e-8)
+    assert done <= 20

@@ -3,7 +3,7 @@
     q.v + 1/2 v'Hv + g(u + v)        H[(j,l),(j',l')] = sum_i s_i x_ij x_ij' V_il (1[l = l'] - V_il') / tau
 
 * *Gram*: H is formed, from all rows or a sample of them; coordinate descent and exact solves on the support.
-* *columns*: H is never formed; with Z = X v and Q_i = <V_i, Z_i> a coordinate step costs two passes over one column, whatever k is.
+* *columns*: H is never formed; see multiclass_columns.py.
 
 Intercepts are k more coordinates without a penalty, the last ones; their column is all ones.
 """
@@ -22,14 +22,10 @@ from saddlery.solvers.corrective import minimise_on_faces
 from saddlery.solvers.gram_model import gram_descent, worst_violation
 
 __all__ = [
-    "BOX",
     "Pairs",
-    "add_pairs",
     "bend",
     "best_of_two",
-    "column_model",
     "gram_model",
-    "largest_entries",
     "new_bend_room",
     "pair_gram",
     "spread_columns",
@@ -39,14 +35,12 @@ CHUNK = 1_000_000  # numbers in a block of weighted rows, which should stay in c
 ROWS = 256  # at a time, so that they stay in cache
 CROSSING = 10  # weights that may stay at zero where two moves are combined
 AT_ONCE = 1.5  # products with all copied columns that take no longer than one for each class with its own
-BOX = 2.0  # how far a weight may move in one step of the column form, in units of 1 / max_i |x_ij|
 EPOCHS = 8  # of coordinate descent between two exact solves
 ROUNDS = 30  # of both
 PATIENCE = 5  # rounds after which faces are searched one by one
 MAX_FACES = 2000  # coordinates for which that is done
 FACES = 2  # most of them, for each coordinate
 FARTHEST = 1e8  # move of a model, in units of its weights, beyond which it is rounding that moves it
-TINY = 1e-12  # least curvature of a pair: one without any must still return to zero (skipping it stalls at a gap of 0.28)
 
 
 class Pairs:
@@ -198,9 +192,9 @@ def support_of(u: np.ndarray, free: int) -> np.ndarray:
     return face
 
 
-def new_bend_room() -> np.ndarray:
+def new_bend_room(dtype: Any = np.float32) -> np.ndarray:
     """Scratch of `bend`."""
-    return np.empty(ROWS, dtype=np.float32)
+    return np.empty(ROWS, dtype=dtype)
 
 
 def best_of_two(
@@ -301,103 +295,3 @@ def face_step(penalty: Any, gram: np.ndarray, u: np.ndarray, q: np.ndarray, free
     if change <= 0.0:
         u[face] = values + move
         q += bent
-
-
-# --------------------------------------------------------------------------- column form
-
-
-@kernel(fast_sums=True)
-def add_pairs(cols, feature, cls, move, Z):
-    """Z_l += x_j move_p, for every pair p = (j, l)."""
-    for p in range(move.shape[0]):
-        if move[p] != 0.0:
-            cols.axpy(feature[p], move[p], Z[cls[p]])
-
-
-@kernel(fast_sums=True)
-def pair_curvature(penalty, cols, j, weighted, row):
-    """sum_i s_i x_ij^2 V_il (1 - V_il) / tau."""
-    total = 0.0
-    for p in range(cols.first(j), cols.last(j)):
-        i = cols.position(j, p)
-        x = cols.entry(p)
-        total += x * x * weighted[i] * (1.0 - row[i])
-    return total
-
-
-@kernel(fast_sums=True)
-def column_sweep(penalty, cols, place, cls, V, weighted, gradient, curvature, boxes, start, u, Z, Q, only_nonzero):
-    """One sweep: slope q_p + sum_i s_i x_ij V_il (Z_il - Q_i), then Z_l += x_j move, Q += V_l x_j move; the largest |move| H_pp."""
-    largest = 0.0
-    for p in range(place.shape[0]):
-        if only_nonzero and u[p] == 0.0:
-            continue
-        j, l = place[p], cls[p]
-        weights, row, along = weighted[l], V[l], Z[l]
-        slope = gradient[p]
-        for e in range(cols.first(j), cols.last(j)):
-            i = cols.position(j, e)
-            slope += cols.entry(e) * weights[i] * (along[i] - Q[i])
-        trial = penalty.coordinate_prox(u[p] - slope / curvature[p], 1.0 / curvature[p])
-        trial = min(max(trial, start[p] - boxes[p]), start[p] + boxes[p])
-        move = trial - u[p]
-        if move != 0.0:
-            u[p] = trial
-            for e in range(cols.first(j), cols.last(j)):
-                i = cols.position(j, e)
-                step = cols.entry(e) * move
-                along[i] += step
-                Q[i] += row[i] * step
-            largest = max(largest, abs(move) * curvature[p])
-    return largest
-
-
-@kernel(fast_sums=True)
-def intercept_sweep(penalty, V, weighted, gradient, shift, Z, Q):
-    """The same for the intercepts, whose columns are all ones. Returns the largest slope met."""
-    largest = 0.0
-    for l in range(shift.shape[0]):
-        weights, row, along = weighted[l], V[l], Z[l]
-        slope, curvature = gradient[l], TINY
-        for i in range(Q.shape[0]):
-            slope += weights[i] * (along[i] - Q[i])
-            curvature += weights[i] * (1.0 - row[i])
-        move = -slope / curvature
-        shift[l] += move
-        for i in range(Q.shape[0]):
-            along[i] += move
-            Q[i] += row[i] * move
-        largest = max(largest, abs(slope))
-    return largest
-
-
-@kernel
-def column_model(penalty, cols, place, cls, V, weighted, gradient, boxes, start, u, free, shift, Z, Q, curvature, goal, most):
-    """Minimise the model from u = start, in place; one sweep over all pairs, then four over the non-zeros, and again.
-
-    `free` holds the slopes of the intercepts (none if it is empty), `shift` their moves. Returns the number of sweeps.
-    """
-    for p in range(place.shape[0]):
-        curvature[p] = max(pair_curvature(penalty, cols, place[p], weighted[cls[p]], V[cls[p]]), TINY)
-    done = 0
-    while done < most:
-        nonzero = done % 5 > 0
-        largest = column_sweep(penalty, cols, place, cls, V, weighted, gradient, curvature, boxes, start, u, Z, Q, nonzero)
-        if free.shape[0] > 0:
-            largest = max(largest, intercept_sweep(penalty, V, weighted, free, shift, Z, Q))
-        done += 1
-        if largest <= goal:
-            if not nonzero:
-                break
-            done += (5 - done % 5) % 5  # what is left of the cycle is skipped
-    return done
-
-
-@kernel
-def largest_entries(cols, chosen, out):
-    """max_i |x_ij| of the chosen columns."""
-    for k in range(chosen.shape[0]):
-        top = 0.0
-        for e in range(cols.first(chosen[k]), cols.last(chosen[k])):
-            top = max(top, abs(cols.entry(e)))
-        out[k] = top

@@ -36,7 +36,7 @@ from saddlery.solvers.base import Needs
 from saddlery.solvers.gram_model import worst_violation
 from saddlery.solvers.multiclass_model import Pairs
 from saddlery.solvers.multiclass_rows import RowNeeds
-from saddlery.solvers.multiclass_state import FEWEST, NEAR, NewtonState
+from saddlery.solvers.multiclass_state import NEAR, NewtonState
 from saddlery.solvers.multiclass_step import NewtonStep
 from saddlery.solvers.prox_newton import pick_columns
 
@@ -231,7 +231,7 @@ class MulticlassNewton(NewtonStep):
         chosen = np.empty(len(weights), dtype=np.int64)
         level = (NEAR if problem.d * problem.k <= problem.n else 1.0) * penalty.threshold
         count, support = pick_columns(penalty, weights, slopes, level, chosen)
-        chosen, most = chosen[:count], support + max(FEWEST, support)
+        chosen, most = chosen[:count], support + max(state.fewest, support)
         if state.from_sample and state.keys is None and ALL * min(count, most) >= len(weights):
             return Pairs(np.arange(len(weights)), problem.k)
         if count > most:

@@ -19,6 +19,7 @@ __all__ = ["RowNeeds", "balance", "expand_rows", "gradient_of", "model_rows", "n
 
 
 BLOCK = 256  # rows at a time: k x BLOCK numbers stay in cache
+IN_CACHE = 30_000  # numbers of a product that may be added to in any order (mnist: 80 -> 46 ms)
 MOST_BALANCING = 6  # Newton steps on the intercepts
 BALANCED = 1e-11  # largest sum of weighted slopes of a class that needs no further step
 
@@ -144,11 +145,28 @@ def add_products(cols, weighted, out):
                 out[j, l] += value * weighted[i, l]
 
 
+@kernel(fast_sums=True)
+def add_row_products(rows, weighted, row, out):
+    """The same from rows of the data; `weighted` is kept by classes, and `row` is room for one of its rows."""
+    k = out.shape[1]
+    for i in range(weighted.shape[0]):
+        for l in range(k):
+            row[l] = weighted[i, l]
+        for p in range(rows.first(i), rows.last(i)):
+            value = rows.entry(p)
+            j = rows.position(i, p)
+            for l in range(k):
+                out[j, l] += value * row[l]
+
+
 def gradient_of(matrix: Any, weighted: np.ndarray) -> np.ndarray:
     """X' weighted, shape (d, k), in C order."""
     if not matrix.is_sparse and matrix.values.dtype == np.float64:
         return np.dot(matrix.values.T, weighted)
     out = np.zeros((matrix.shape[1], weighted.shape[1]))
+    if matrix.is_sparse and out.size <= IN_CACHE and matrix.has("rows") and weighted.flags.f_contiguous:
+        add_row_products(matrix.rows, weighted, np.empty(out.shape[1]), out)
+        return out
     add_products(matrix.cols, np.ascontiguousarray(weighted), out)
     return out
 

@@ -24,7 +24,8 @@ from saddlery.solvers.multiclass_rows import balance, expand_rows, gradient_of, 
 
 __all__ = ["Forecast", "NewtonState", "Present"]
 
-FEWEST = 64  # pairs that may enter in one round, at least
+FEWEST = 64  # pairs that may enter in one round, at least,
+FEW = 32  # or one in so many of all pairs, or rows
 NEAR = 0.8  # share of the threshold above which a slope makes a pair of tall data enter: the model can then be used longer
 BEND = 0.6  # of D'HD that the entropy loses at the end of a model: 1/2, and some for higher terms
 
@@ -52,9 +53,11 @@ class NewtonState(State):
         self.G = np.zeros(len(self.w))
         self.top = self.excess = 0.0  # max |G| over all entries, sum (|G| - threshold)_+^2
         self.b, self.rng, self.codes = b, rng, problem.codes
-        self.T, self.V = np.zeros((k, n)), np.empty((k, n))
-        self.spare = [np.empty((k, n)), np.empty((k, n))]
-        self.along, self.weighted = np.empty((k, n)), np.empty((k, n))  # X D; s (V - Y)
+        block = np.empty((6, k, n))  # at once: large arrays take large pages, and pages of small ones took 9 of 64 ms on letter
+        self.T, self.V, self.spare = block[0], block[1], [block[2], block[3]]
+        self.T[:] = 0.0
+        self.along, self.weighted = block[4], block[5]  # X D; s (V - Y)
+        self.fewest = max(FEWEST, min(problem.d * k, n) // FEW)  # pairs that may enter in one round, at least
         self.single: Any = None  # V, s V and a product in single precision
         self.room = new_room(k)
         self.tau = 1.0
@@ -79,6 +82,7 @@ class NewtonState(State):
             None  # whether the last model did well in the place of the exact one; None if it was not used so
         )
         self.rows_per_pair = 0.0
+        self.reach = 1.0  # of steps of the column form, in units of the least
         self.damping = 0.0  # added to the diagonal of models, in units of its mean, where they reached too far
         self.newton_steps = self.sweeps = self.halvings = self.models = 0
         self._slopes: Any = None
@@ -234,7 +238,7 @@ class Present(Solver):
         held = np.flatnonzero(state.w)
         support, weights = state.keys[held], state.w[held]
         stay = support if state.pairs is None else np.union1d(support, state.pairs.keys)
-        room = 2 * (len(stay) + max(FEWEST, len(stay)))
+        room = 2 * (len(stay) + max(state.fewest, len(stay)))
         level = NEAR * problem.penalty.threshold * state.strengths[0]
         kept, slopes, state.top, state.excess = np.empty(0, dtype=np.int64), np.empty(0), 0.0, 0.0
         width = max(1, BLOCK // problem.d)
@@ -272,7 +276,14 @@ class Present(Solver):
         return (primal - dual) / problem.scale
 
     def _foresee(
-        self, state: NewtonState, start: np.ndarray, move: np.ndarray, shift: np.ndarray, slopes: np.ndarray, ends: np.ndarray
+        self,
+        state: NewtonState,
+        start: np.ndarray,
+        move: np.ndarray,
+        shift: np.ndarray,
+        slopes: np.ndarray,
+        ends: np.ndarray,
+        along: np.ndarray,
     ) -> Forecast:
         """The forecast of a model from its slopes on the pairs, at its start and at its end.
 
@@ -283,4 +294,4 @@ class Present(Solver):
         free = len(ends) - m
         bend = float((ends[:m] - slopes) @ move) + float((ends[m:] - state.slope[:free]) @ shift[:free])
         own = state.value - float(ends[:m] @ start) - float(ends[m:] @ state.b[:free]) - BEND * bend
-        return Forecast(own, float(np.abs(ends[:m]).max(initial=0.0)), state.along, shift, state.V)
+        return Forecast(own, float(np.abs(ends[:m]).max(initial=0.0)), along, shift, state.V)

@@ -14,21 +14,18 @@ from typing import Any, ClassVar
 import numpy as np
 
 from saddlery.solvers.gram_model import worst_violation
+from saddlery.solvers.multiclass_columns import ColumnStep, add_pairs
 from saddlery.solvers.multiclass_model import (
-    BOX,
     Pairs,
-    add_pairs,
     bend,
     best_of_two,
-    column_model,
     gram_model,
-    largest_entries,
     new_bend_room,
     pair_gram,
     spread_columns,
 )
 from saddlery.solvers.multiclass_rows import gradient_of
-from saddlery.solvers.multiclass_state import NewtonState, Present
+from saddlery.solvers.multiclass_state import NewtonState
 from saddlery.solvers.working_block import gather_columns
 
 __all__ = ["NewtonStep"]
@@ -51,17 +48,17 @@ SMALL = 50_000_000  # products: a Gram matrix that takes fewer is formed of spar
 GATHER = 20  # multiplications that a copied number costs
 MAX_GRAM = 4000  # pairs: beyond, no Gram matrix
 MOST_PRODUCTS = 30  # of conjugate gradients
-MOST_SWEEPS = 200  # of the column form in one Newton step
+GROWTH = 1.3  # of how far the column form may reach, after a whole step
+FARTHEST = 1e3  # in units of its first reach
 
 
-class NewtonStep(Present):
+class NewtonStep(ColumnStep):
     """The part of a Newton solver that takes a step; solvers say whether and how models may be rough."""
 
     sample: bool
     form: str
 
     precision: ClassVar[type] = np.float32  # of the columns that models are made of
-    samples_models: ClassVar[bool] = True
 
     def _newton_step(self, problem: Any, state: NewtonState, penalty: Any, violation: float) -> bool:
         """Solve the model, search along its solution; False if no step was taken."""
@@ -76,18 +73,12 @@ class NewtonStep(Present):
             move, shift, ends = self._solve_gram(problem, state, penalty, start, slopes, violation)
             along = self._product(problem, state, move)
             if self._may_end(problem, state):
-                state.forecast = self._foresee(state, start, move, shift, slopes, ends)
+                state.forecast = self._foresee(state, start, move, shift, slopes, ends, along)
         elif penalty.threshold == 0.0:
             move, shift, along = self._solve_products(problem, state, penalty, start, slopes)
         else:
             move, shift, along = self._solve_columns(problem, state, penalty, start, slopes, violation)
         return self._line_search(problem, state, penalty, start, slopes, move, shift, along)
-
-    def _may_end(self, problem: Any, state: NewtonState) -> bool:
-        """Whether the dual point of a model may end the run: for l1, where D is known on the whole of W."""
-        last = len(state.strengths) == 1 and state.tol > 0.0
-        l1_only = problem.penalty.threshold > 0.0 and problem.penalty.strong_convexity == 0.0
-        return last and l1_only and self.samples_models and state.keys is None
 
     def _is_gram(self, problem: Any, state: NewtonState) -> bool:
         pairs = state.pairs
@@ -146,7 +137,7 @@ class NewtonStep(Present):
         pairs, m = state.pairs, len(u) - free
         columns, place = self._copied(problem, state, pairs)
         if state.single is None:
-            state.single = [np.empty(state.V.shape, dtype=np.float32) for _ in range(3)]
+            state.single = np.empty((3, *state.V.shape), dtype=np.float32)
         V, weighted, Z = state.single
         V[:] = state.V
         np.multiply(V, (problem.s / state.tau).astype(np.float32), out=weighted)
@@ -228,10 +219,10 @@ class NewtonStep(Present):
             held = 0 if state.columns is None else len(state.columns) - 1
             count = held + len(new) + 1
             if count > len(state.store):  # with room for more, which takes no memory until it is written to
-                store = np.zeros((min(2 * count, problem.d + 1), problem.n), dtype=self.precision)
+                store = np.empty((min(2 * count, problem.d + 1), problem.n), dtype=self.precision)
                 store[:held], state.store = state.store[:held], store
             columns = state.store[:count]
-            columns[held], columns[-1] = 0.0, 1.0  # the row of ones moves
+            columns[held:], columns[-1] = 0.0, 1.0  # the row of ones moves
             if problem.matrix.is_sparse or problem.matrix.has("cols"):
                 spread_columns(problem.matrix.cols, new, columns[held:])
             else:
@@ -261,24 +252,6 @@ class NewtonStep(Present):
         return np.dot(step, part.T, out=state.along)
 
     # -- the other forms
-
-    def _solve_columns(
-        self, problem: Any, state: NewtonState, penalty: Any, start: Any, slopes: Any, violation: float
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        pairs, cols, (k, n) = state.pairs, problem.matrix.cols, state.V.shape
-        tops = np.empty(pairs.m)
-        largest_entries(cols, pairs.feature, tops)
-        u, Z, Q, shift = start.copy(), np.zeros((k, n)), np.zeros(n), np.zeros(k)
-        weighted = state.V * (problem.s / state.tau)
-        boxes = BOX / np.maximum(tops, 1e-300)
-        free = state.slope if problem.fit_intercept else np.empty(0)
-        model = (pairs.feature, pairs.cls, state.V, weighted, slopes, boxes, start)
-        work = (u, free, shift, Z, Q, np.empty(pairs.m))
-        done = column_model(penalty, cols, *model, *work, 0.1 * violation, MOST_SWEEPS)
-        state.sweeps += done
-        state.accesses += 2.0 * done * float(problem.matrix.col_counts[pairs.feature].sum())
-        Z -= shift[:, None]
-        return u - start, shift, Z
 
     def _solve_products(self, problem: Any, state: NewtonState, penalty: Any, start: Any, slopes: Any) -> tuple[Any, Any, Any]:
         """Conjugate gradients on all pairs for penalties without threshold: every product reads the data twice."""
@@ -333,6 +306,7 @@ class NewtonStep(Present):
                 (state.T, state.V), state.spare = state.spare, [state.T, state.V]
                 state.b = b
                 self._take(state, sums)
+                state.reach = min(GROWTH * state.reach, FARTHEST) if size == 1.0 else max(size * state.reach, 1.0)
                 if size < 0.25:  # the model reached too far
                     state.damping = max(10.0 * state.damping, LEAST_DAMPING)
                 elif size == 1.0:
