@@ -178,8 +178,8 @@ class MulticlassNewton(NewtonStep):
             moved = self._round(problem, state)
             state.idle = 0 if moved else state.idle + 1
             state.stalled = state.idle >= 5
-            if little:
-                done = state.violation <= POLISHED * largest(problem.penalty, state.G)
+            if little:  # judged where we are now: a step from an exact solution would only add noise
+                done = self._next_penalty(problem, state)[1] <= POLISHED * largest(problem.penalty, state.G)
             else:
                 done = state.gap <= (state.tol if state.tol > 0.0 else min(PROGRESS * before, WORTH))
             if state.stalled or (len(state.strengths) == 1 and done):

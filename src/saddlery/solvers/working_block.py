@@ -25,6 +25,7 @@ MAX_GRAM = 500  # columns: sweeping over a larger Gram matrix costs more than sw
 NOT_SPARSE = 0.25  # share of non-zeros from which on columns are worked on as a dense array
 DENSE_ROOM = 32_000_000  # numbers in such an array, or two fifths of the non-zeros of X if that is more
 SINGLE_FROM = 30_000_000  # products: Gram matrices of arrays that take more are computed in single precision
+WORTH_SWEEPS = 2e6  # multiply-adds of a Gram matrix above which sparse columns are swept over first
 COLUMNS_FROM = 3.0  # share of the entries, as 1 to so many, below which columns are gathered and not filtered from all rows
 LOOSE = 0.1  # rows whose weight moved by less than this share are left alone in the Gram matrix
 
@@ -148,7 +149,8 @@ def gram_is_cheaper(problem: Any, entries: int, m: int, swept: float, followed: 
         form = problem.n * m * m / 48.0
     else:
         form = 0.78 * entries * (entries / problem.n) * (3.0 if m > 400 else 1.0)
-    typical = 60.0 if followed or not problem.matrix.is_sparse else 12.0
+    few = problem.matrix.is_sparse and not followed and form > WORTH_SWEEPS
+    typical = 12.0 if few else 60.0
     typical = typical if problem.d > problem.n / 4 else 200.0  # tall data correlate more, and sweeps go over more rows
     return form + 5.0 * m * m + m**3 / 50.0 <= max(typical * entries, swept)
 
