@@ -279,3 +279,21 @@ def test_a_solver_with_options(make_problem):
     assert printed.status is sd.Status.CONVERGED
     assert printed.epochs > one.epochs
     assert isinstance(printed.state, State)
+
+
+@pytest.mark.parametrize("shortcut", ["Xw", "Xta", "loss", "aux"])
+def test_what_a_point_brings_along_is_never_taken_as_proved(shortcut, make_problem):
+    """A solver that claims too much: the certificate at the end is that of the data."""
+    problem = make_problem(sd.losses.Squared(), L1(0.1))
+
+    class Boasting(SOLVERS.get("covariance")):
+        def point(self, problem, state):
+            w = np.zeros(problem.d)
+            lies = {"Xw": problem.y.copy(), "Xta": np.zeros(problem.d), "loss": 0.0, "aux": "anything"}
+            dual = problem.slopes(np.zeros(problem.n)) if shortcut == "Xta" else None
+            return Point(w, 0.0, dual)._replace(**{shortcut: lies[shortcut]})
+
+    solution = sd.solve(problem, Boasting(), tol=1e-6, max_epochs=3)
+    assert solution.certificate.primal == pytest.approx(problem.primal(np.zeros(problem.d)), rel=1e-12)
+    assert solution.certificate.dual <= sd.solve(problem, tol=1e-10).certificate.primal + 1e-9
+    assert solution.status is not sd.Status.CONVERGED

@@ -154,7 +154,7 @@ class AugmentedNewton(Solver):
         state.accesses += inner.accesses - before
         if gap <= self.accuracy * state.relative_gap or inner.stalled or state.rounds >= HARD:
             state.c = dual.a.copy()
-            # Corners that are too sharp cost Newton more steps than they spare (10 x 15, separable, alpha 0.001: 27 -> 0.03 s).
+            # Corners that are too sharp cost Newton more steps than they spare (10 x 15, separable, alpha 0.001: 27 -> 0.2 s).
             change = self.shrink if state.rounds <= EASY else np.sqrt(self.shrink) if state.rounds < HARD else 1.0 / self.shrink
             state.gamma = min(max(change * state.gamma, LEAST), self.gamma)
             state.recentre(problem, newton)

@@ -49,7 +49,8 @@ class _Best:
         if hasattr(problem, "complete"):  # what follows from w is not left to the solver, such as the best intercept
             point = problem.complete(point)
         primal, dual = problem.evaluate(point)
-        from_data = (point.Xw is None and point.loss is None, point.dual is None or point.Xta is None)
+        plain = point.aux is None and getattr(problem, "evaluates_from_data", False)
+        from_data = (plain and point.Xw is None and point.loss is None, plain and (point.dual is None or point.Xta is None))
         if primal < self.primal:
             self.proven = (from_data[0], self.proven[1])
             self.primal, self.w = primal, copy.copy(point.w)
