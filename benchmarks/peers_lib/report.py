@@ -120,7 +120,7 @@ def write_all(results: list[dict[str, Any]], folder: Path, threads: int, missing
     facts = {"machine": machine(), "versions": versions(), "threads": threads, "not_available": missing}
     document = {**facts, "summary": summary(table), "cells": results}
     paths = [stem.with_suffix(suffix) for suffix in (".json", ".md", ".png")]
-    paths[0].write_text(json.dumps(document, indent=1) + "\n")
+    paths[0].write_text(json.dumps(document) + "\n")
     paths[1].write_text(markdown(table, results, facts))
     plot(table, paths[2])
     return paths
