@@ -18,8 +18,8 @@ lint: $(VENV)/.test
 types: $(VENV)/.test
 	$(BIN)/mypy
 
-unit: $(VENV)/.test
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+unit: $(VENV)/.test  # a worker for each core: BLAS threads of their own would only wait for each other
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadgroup
 
 coverage: $(VENV)/.test
 	$(BIN)/python benchmarks/coverage.py

@@ -297,3 +297,16 @@ def test_what_a_point_brings_along_is_never_taken_as_proved(shortcut, make_probl
     assert solution.certificate.primal == pytest.approx(problem.primal(np.zeros(problem.d)), rel=1e-12)
     assert solution.certificate.dual <= sd.solve(problem, tol=1e-10).certificate.primal + 1e-9
     assert solution.status is not sd.Status.CONVERGED
+
+
+def test_names_of_the_loop_are_refused(make_problem):
+    """What a solver kept under them would be overwritten before its first step."""
+
+    class Careless(SOLVERS.get("sdca")):
+        def init(self, problem, start, rng):
+            state = super().init(problem, start, rng)
+            state.tol = 1e-3
+            return state
+
+    with pytest.raises(TypeError, match=r"sdca keeps its own \['tol'\]"):
+        sd.solve(make_problem(sd.losses.Logistic(), L2(0.1)), Careless())

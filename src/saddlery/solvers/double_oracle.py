@@ -65,7 +65,7 @@ class _Segments(State):
     def __init__(self, problem: Any, start: Point | None):
         w, b = (None, 0.0) if start is None else (start.w, start.b)
         self.bundle = Bundle(problem, FIRST_RATIO, w, b)
-        self.tol, self.stage, self.done = FIRST_TOL, 0, False
+        self.grid_tol, self.stage, self.done = FIRST_TOL, 0, False
         self.gap_before = np.inf
         first = problem.first_point()
         self.now = first if start is None else first._replace(w=start.w, b=start.b, dual=start.dual or first.dual, aux=None)
@@ -142,15 +142,15 @@ def _stage(problem: Any, state: _Segments) -> None:
             return
         if not bundle.game.is_finest:
             bundle.refine(problem)
-        state.tol, state.done, state.stage = SHARPER * state.tol, False, state.stage + 1
+        state.grid_tol, state.done, state.stage = SHARPER * state.grid_tol, False, state.stage + 1
     for _ in range(MOST_ROUNDS):
-        bundle.round(problem, state.tol)
+        bundle.round(problem, state.grid_tol)
         state.accesses += 2.0 * problem.matrix.nnz
-        if bundle.upper - bundle.lower <= state.tol:
+        if bundle.upper - bundle.lower <= state.grid_tol:
             state.done = True
             break
     state.now = Point(
-        bundle.best_w, bundle.best_b, bundle.adversary(problem), aux=bundle.predictor(problem, min(1e-5, 0.05 * state.tol))
+        bundle.best_w, bundle.best_b, bundle.adversary(problem), aux=bundle.predictor(problem, min(1e-5, 0.05 * state.grid_tol))
     )
 
 

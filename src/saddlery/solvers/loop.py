@@ -28,6 +28,8 @@ from saddlery.threads import small_products_on_one_thread
 
 __all__ = ["Handover", "solve"]
 
+WRITTEN = frozenset({"solver", "best", "tol", "access_limit"})  # by the loop, into every state; a solver's own would be lost
+
 CHECK_SHARE = 9.0
 
 
@@ -241,6 +243,8 @@ def _run(
             if state is None:
                 rng = _as_generator(random_state) if method.random else None
                 state = method.init(problem, _as_start(problem, start), rng)
+                if taken := WRITTEN.intersection(vars(state)):
+                    raise TypeError(f"the state of {method.name} keeps its own {sorted(taken)}: the loop writes there")
             state.solver, state.best = method.name, best
             given = None if isinstance(start, Handover) else _as_start(problem, start)
             if given is not None and given.dual is not None:
