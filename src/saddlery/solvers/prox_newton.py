@@ -56,6 +56,7 @@ LARGE = 150  # columns: larger models are not solved with care as long as steps 
 SMALL = 128  # columns: a copy of so few serves on even if it holds too many
 MOST_COLUMNS = 0.6  # share of the columns from which on all are taken: no copies, no change of the set
 SAMPLE = 4  # early Gram matrices are made of one row in so many
+LONGER = 0.1  # share of its first slope that the objective may still have at the end of a step without another try further on
 ENOUGH_ROWS = 120  # rows for each column of the block, if they are
 
 
@@ -402,7 +403,7 @@ class ProxNewton(Solver):
             return None
         if size < 0.25:
             state.floor = min(1.0, 10.0 * state.floor)
-        elif size == 1.0:
+        elif size >= 1.0:
             state.floor = max(1e-9, 0.1 * state.floor)
         return slopes, h, along, shift
 
@@ -515,7 +516,8 @@ class ProxNewton(Solver):
         """A size among 1, 1/2, 1/4, ... with sufficient descent; moves the state there. 0 if there is none.
 
         Sufficient is not enough where the model overshot into flat parts of the loss: while the fall is less than a quarter of
-        what the model promised, shorter steps are tried as long as they fall further.
+        what the model promised, shorter steps are tried as long as they fall further. Where slopes saturate, as those of separable
+        classes, models promise too little: with pure l2 a full step goes on, by secants (mushrooms, l2: 10 -> 7 rounds, -20 %).
         """
         m = block.m
         penalty = problem.penalty
@@ -532,7 +534,14 @@ class ProxNewton(Solver):
                 break
             if total <= base + 1e-4 * size * min(fall, 0.0) + 1e-15 * abs(base):
                 best = (total, size, b, value, trial)
-                if base - total >= -0.25 * size * fall:
+                if size >= 1.0 and penalty.threshold == 0.0:  # longer steps would undo the zeros of an l1 penalty
+                    slope = [float(r @ along) + shift * float(r.sum()) for r in (state.r, trial[2])]
+                    ahead = float(origin[:m] @ move[:m]), float((origin[:m] + size * move[:m]) @ move[:m])
+                    first, last = (loss + penalty.strong_convexity * l2 for loss, l2 in zip(slope, ahead, strict=True))
+                    if last < LONGER * first:
+                        size *= min(4.0, first / (first - last))
+                        continue
+                if size > 1.0 or base - total >= -0.25 * size * fall:
                     break
             size *= 0.5
         if best is None:
