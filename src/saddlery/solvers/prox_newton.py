@@ -56,6 +56,8 @@ LARGE = 150  # columns: larger models are not solved with care as long as steps 
 SMALL = 128  # columns: a copy of so few serves on even if it holds too many
 MOST_COLUMNS = 0.6  # share of the columns from which on all are taken: no copies, no change of the set
 SAMPLE = 4  # early Gram matrices are made of one row in so many
+FAR, WORTH_CHORDS = 0.01, 50  # relative gap and columns from which on a Gram matrix serves for two steps
+FEW_ROWS = 10  # for each column: Gram matrices of fewer are cheap
 LONGER = 0.1  # share of its first slope that the objective may still have at the end of a step without another try further on
 ENOUGH_ROWS = 120  # rows for each column of the block, if they are
 
@@ -177,7 +179,7 @@ class _State(State):
         self.products = ScreenedProducts(problem)
         self.inside = np.zeros(problem.d, dtype=bool)  # whether a column is in the block
         self.rounds, self.idle, self.swept = 0, 0, 0.0
-        self.last_gap, self.slow, self.followed = float("inf"), False, False
+        self.last_gap, self.slow, self.followed, self.chord = float("inf"), False, False, False
         self.floor = 1e-9
 
 
@@ -304,9 +306,11 @@ class ProxNewton(Solver):
         tall = problem.d <= problem.n / 4
         early = state.relative_gap > EARLY and not tall and not state.followed and problem.matrix.nnz > SMALL_DATA
         steps = 1 if early or block.entries > problem.matrix.nnz / 6 else self.newton_steps
-        enough = 1e-3 if state.followed else 0.1
+        chords = self._worth_chords(problem, state, block)
+        enough = 1e-3 if state.followed else 0.01 if chords else 0.1
         first_violation, model, taken = 0.0, None, 0
-        for k in range(steps):
+        for k in range(2 * steps if chords else steps):
+            state.chord = chords and k % 2 == 1
             gradient = self._known_gradient(problem, state, block) if k == 0 else None
             gradient = block.transposed(state.r) if gradient is None else gradient
             violation = self._violation(problem, state, block.W, gradient)
@@ -328,6 +332,16 @@ class ProxNewton(Solver):
         after = state.value + problem.penalty.value(state.w[block.W])  # the block holds all weights that are not zero
         state.idle = 0 if after < before - 1e-15 * abs(before) else state.idle + 1
         state.stalled = state.idle >= 5
+
+    def _worth_chords(self, problem: Any, state: _State, block: WorkingBlock) -> bool:
+        """Whether each step is followed by one on the same Gram matrix, from the true gradient.
+
+        Far away it brings nearly as much as one on a new matrix (synth_dense 0.1: 104 -> 85 ms, news20 lasso 0.01: 40 -> 31 ms).
+        """
+        far = state.relative_gap > FAR and not state.followed
+        selects = problem.penalty.threshold > 0.0 and getattr(problem.loss, "curvature_is_smooth", False)
+        dear = block.gram_form and block.m >= WORTH_CHORDS and problem.n >= FEW_ROWS * block.m
+        return far and selects and dear
 
     def _trusts_model(self, state: _State, block: WorkingBlock, taken: int) -> bool:
         """Whether the dual point of the model is nearer to feasibility than the slopes: after several steps, or late."""
@@ -414,8 +428,9 @@ class ProxNewton(Solver):
         free = int(problem.fit_intercept)
         rough = state.relative_gap > EARLY and problem.n >= ENOUGH_ROWS * block.m and state.floor < 1e-3
         rough = rough and not state.slow
-        block.update_gram(h, state.rng.integers(0, SAMPLE, problem.n, dtype=np.uint8) == 0 if rough else None, state.slow)
-        state.accesses += block.entries
+        if not state.chord:
+            block.update_gram(h, state.rng.integers(0, SAMPLE, problem.n, dtype=np.uint8) == 0 if rough else None, state.slow)
+            state.accesses += block.entries
         q = np.append(gradient, state.r.sum()) if free else gradient.copy()
         rough = rough or (state.relative_gap > EARLY and problem.d > problem.n / 4 and block.m > LARGE)
         u, tol = origin.copy(), (0.03 if rough else 1e-3) * violation
