@@ -188,7 +188,7 @@ class Matrix:
 
     def take_rows(self, index: np.ndarray) -> Matrix:
         """The rows of `index` as a matrix of their own."""
-        return Matrix(self.csr[index] if self.is_sparse else np.ascontiguousarray(self.values[index]))
+        return Matrix(self.csr[index] if self.is_sparse else np.ascontiguousarray(self.values.take(index, axis=0)))
 
     def take_cols(self, index: np.ndarray) -> Matrix:
         """The columns of `index` as a matrix of their own, whose stack of columns is free."""
