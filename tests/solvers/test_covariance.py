@@ -7,6 +7,7 @@ import scipy.sparse as sp
 import saddlery as sd
 from saddlery.errors import UnsupportedError
 from saddlery.penalties import L1, L2, ElasticNet
+from saddlery.problems.together import evaluate_together, mean_losses
 from saddlery.solvers.auto import choose
 from saddlery.solvers.covariance import Covariance, _moments
 
@@ -109,6 +110,40 @@ def test_a_path_certified_together_is_that_of_single_solves(data, penalty, inter
         assert certified.primal - single.certificate.primal <= 1e-9 * each.scale
 
 
+@pytest.mark.parametrize("penalty", PENALTIES, ids=["l1", "l2", "elasticnet"])
+@pytest.mark.parametrize("kind", ["float64", "float32", "sparse"])
+@pytest.mark.parametrize("intercept", [False, True])
+def test_values_of_many_points_are_those_of_each(data, penalty, kind, intercept):
+    """Also far from the optimum: each is a bound, and a feasible point with that value belongs to it."""
+    X, y, weights = data
+    X = sp.csr_array(X) if kind == "sparse" else X.astype(kind)
+    problem = sd.LinearProblem(X, y, "squared", penalty, weights, intercept)
+    rng = np.random.default_rng(4)
+    W, b, factors = (
+        rng.standard_normal((3, 8)) * [[0.0], [0.1], [1.0]],
+        rng.standard_normal(3) * intercept,
+        np.array([3.0, 1.0, 0.2]),
+    )
+    values = evaluate_together(problem, factors, W, b)
+    for k in range(3):
+        each = problem.with_penalty(penalty.scaled(factors[k]))
+        assert values.primal[k] == pytest.approx(each.primal(W[k], b[k]), rel=1e-12)
+        assert values.dual[k] == pytest.approx(each.dual(values.a[k]), rel=1e-12)
+        assert values.dual[k] <= values.primal[k]
+        if intercept:
+            assert problem.s @ values.a[k] == pytest.approx(0.0, abs=1e-14)
+    held_out = mean_losses(problem.loss, y, problem.s, problem.matrix, W, b)
+    np.testing.assert_allclose(held_out, [problem.loss_value(problem.margins(w), c) for w, c in zip(W, b, strict=True)])
+
+
+def test_a_path_over_many_columns_is_certified_too():
+    rng = np.random.default_rng(5)
+    X = rng.standard_normal((200, 140))
+    problem = sd.LinearProblem(X, X[:, :5].sum(axis=1) + rng.standard_normal(200), "squared", L1(1.0))
+    result = sd.path(problem, n_alphas=5, alpha_min_ratio=0.05, tol=1e-9, solver="covariance")
+    assert {(solution.status, solution.epochs) for solution in result.solutions} == {(sd.Status.CONVERGED, 0)}
+
+
 def test_path_points_that_miss_the_tolerance_are_solved_on(data, monkeypatch):
     X, y, _ = data
     problem = sd.LinearProblem(X, y, "squared", L1(0.1), fit_intercept=True)
@@ -121,15 +156,16 @@ def test_a_path_can_be_stopped_and_interrupted(data, monkeypatch):
     X, y, _ = data
     problem = sd.LinearProblem(X, y, "squared", L1(0.1))
     assert len(sd.path(problem, n_alphas=9, on_solution=lambda alpha, solution: alpha < 0.3)) < 9
-    evaluate, calls = sd.LinearProblem.evaluate, []
+    evaluate, calls = evaluate_together, []
 
-    def interrupted(self, point):
-        calls.append(point)
-        if len(calls) == 4:
+    def interrupted(*args):
+        calls.append(args)
+        if len(calls) == 2:
             raise KeyboardInterrupt
-        return evaluate(self, point)
+        return evaluate(*args)
 
-    monkeypatch.setattr(sd.LinearProblem, "evaluate", interrupted)
+    monkeypatch.setattr("saddlery.paths.evaluate_together", interrupted)
+    monkeypatch.setattr("saddlery.paths.TOGETHER", 3 * problem.n)  # three strengths at a time
     result = sd.path(problem, n_alphas=9)
     assert len(result) == 3
     assert result.statuses[-1] is sd.Status.INTERRUPTED

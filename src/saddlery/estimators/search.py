@@ -12,6 +12,7 @@ from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
+from joblib import effective_n_jobs
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import check_cv
 from sklearn.utils.parallel import Parallel, delayed
@@ -23,7 +24,8 @@ from saddlery.estimators.inputs import Rows
 from saddlery.matrix import Matrix
 from saddlery.matrix.partial import PartialMatrix
 from saddlery.paths import PathResult, alpha_grid, path
-from saddlery.problems.linear import LinearProblem, mean_loss
+from saddlery.problems.linear import LinearProblem
+from saddlery.problems.together import mean_losses
 from saddlery.solvers.base import Status
 
 __all__ = ["Data", "Fold", "Search", "make_folds"]
@@ -60,7 +62,7 @@ def make_folds(data: Data, cv: Any, rows: Rows) -> list[Fold]:
     splits = splitter.split(np.zeros((rows.n, 1))) if given else splitter.split(np.zeros((len(data.y), 1)), data.y)
     folds = []
     for number, split in enumerate(splits):
-        train, test = (np.asarray(side) for side in split)
+        train, test = (np.flatnonzero(side) if np.asarray(side).dtype == bool else np.asarray(side) for side in split)
         if given and rows.kept is not None:
             place = np.full(rows.n, -1)
             place[rows.kept] = np.arange(rows.kept.size)
@@ -113,9 +115,11 @@ class Search(NamedTuple):
         """Scores of shape (penalties, strengths, folds)."""
         jobs = [(i, k) for i in range(len(penalties)) for k in range(len(folds))]
         n_jobs = n_jobs if data.matrix.compiled else 1  # what is read in parts has room for the copies of one solver
-        answers = Parallel(n_jobs=n_jobs, require="sharedmem")(
-            delayed(self._score_path)(data, folds[k], penalties[i], grids[i], (task, number)) for number, (i, k) in enumerate(jobs)
-        )
+        calls = [(data, folds[k], penalties[i], grids[i], (task, number)) for number, (i, k) in enumerate(jobs)]
+        if effective_n_jobs(n_jobs) == 1:
+            answers = [self._score_path(*call) for call in calls]
+        else:
+            answers = Parallel(n_jobs=n_jobs, require="sharedmem")(delayed(self._score_path)(*call) for call in calls)
         undone = sum(count for _, count in answers)
         if undone:
             total = sum(grid.size for grid in grids) * len(folds) * len(data.labels)
@@ -135,10 +139,7 @@ class Search(NamedTuple):
         task, number = part
         step, end = task.part(number, alphas.size * len(data.labels), "strength")
 
-        def tell(alpha: float, solution: Any) -> None:
-            if step is not None:
-                step()
-
+        tell = None if step is None else lambda alpha, solution: step() and False
         paths = [path(problem, alphas, on_solution=tell, **self.options) for problem in self.problems(data, penalty, fold)]
         if any(len(result) < alphas.size or result.statuses[-1] is Status.INTERRUPTED for result in paths):
             raise KeyboardInterrupt  # the loop turns Ctrl-C into a status; half a search has nothing to offer
@@ -161,7 +162,5 @@ class Search(NamedTuple):
         s = np.full(n, 1.0 / n) if data.weights is None else data.weights[fold.test] / data.weights[fold.test].sum()
         losses = np.zeros(coefs.shape[1])
         for y, w, b in zip(self._targets(data, fold.test), coefs, intercepts, strict=True):
-            held_out = fold.X_test
-            margins = np.asarray(held_out.values @ w.T if held_out.compiled else held_out.matvec(w.T), dtype=np.float64)
-            losses += [mean_loss(self.loss, y, s, np.ascontiguousarray(margins[:, at]), b[at]) for at in range(w.shape[0])]
+            losses += mean_losses(self.loss, y, s, fold.X_test, w, b)
         return -losses

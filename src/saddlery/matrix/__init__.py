@@ -83,6 +83,10 @@ class Matrix:
             return np.bincount(self.values.indices, minlength=self.shape[1])
         return np.diff(self.values.indptr)
 
+    def count_entries(self, columns: np.ndarray) -> int:
+        """Number of stored entries of some columns."""
+        return int(self.col_counts[columns].sum()) if self.is_sparse else len(columns) * self.shape[0]
+
     def has(self, stack: str) -> bool:
         """Whether a stack is there already or costs nothing to make."""
         if stack in self.__dict__:
@@ -188,7 +192,7 @@ class Matrix:
 
     def take_rows(self, index: np.ndarray) -> Matrix:
         """The rows of `index` as a matrix of their own."""
-        return Matrix(self.csr[index] if self.is_sparse else np.ascontiguousarray(self.values[index]))
+        return Matrix(self.csr[index] if self.is_sparse else np.ascontiguousarray(self.values.take(index, axis=0)))
 
     def take_cols(self, index: np.ndarray) -> Matrix:
         """The columns of `index` as a matrix of their own, whose stack of columns is free."""

@@ -88,7 +88,7 @@ class ScreenedProducts:
             near, size = ROUNDING * float(np.sqrt(near)), ROUNDING * float(np.sqrt(size))
             count = bound_products(problem.penalty, self.norms, self.product_there, near, size, level, out, chosen)
             chosen = chosen[:count]
-            entries = int(matrix.col_counts[chosen].sum()) if matrix.is_sparse else count * problem.n
+            entries = matrix.count_entries(chosen)
             if entries <= WORTH[matrix.is_sparse] * matrix.nnz:
                 out[chosen] = matrix.products_of(chosen, weighted)
                 self.complete = False

@@ -2,7 +2,7 @@
 
 A solver is a frozen dataclass of options. ``init`` makes a state, ``step`` moves it by one epoch (a sweep of a coordinate
 method, an outer round of a working-set method), ``point`` reads the pair off it. The loop does everything else. A solver to which
-further strengths of the penalty cost nothing may also have ``points(problems)``, and ``saddlery.path`` certifies them together.
+further strengths of the penalty cost nothing may also have ``points(problem, factors)``: ``saddlery.path`` certifies them together.
 """
 
 from __future__ import annotations

@@ -19,7 +19,6 @@ mean       column means, which the intercept makes up for: b = constant - mean.w
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +26,7 @@ import numpy as np
 
 from saddlery.point import Point
 from saddlery.solvers.base import Needs, Solver, State
-from saddlery.solvers.gram_model import minimise, worst_violation
+from saddlery.solvers.gram_model import SMALL_FACE, minimise, solve_multiples, worst_violation
 from saddlery.solvers.streamed_block import make_block
 
 __all__ = ["Covariance"]
@@ -75,12 +74,19 @@ class Covariance(Solver):
         self._descend(problem, state)
         return state
 
-    def points(self, problems: Sequence[Any]) -> Iterator[Point]:
-        """Solutions of problems that differ in their penalty only, each the start of the next; not certified yet."""
-        state: Any = None
-        for problem in problems:
-            state = self.init(problem, None) if state is None else self.follow(problem, state)
-            yield self.point(problem, state)._replace(w=state.w.copy())
+    def points(self, problem: Any, factors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Weights and intercepts under the penalty times each factor, each the start of the next; not certified yet."""
+        gram, mean = _moments(problem)
+        W = np.zeros((len(factors), problem.d))
+        state = _State(gram, mean, np.zeros(problem.d), problem.constant_gradient.copy(), 0.0)
+        if problem.d <= SMALL_FACE:
+            solve_multiples(problem.penalty, factors, gram, state.w, state.q, ACCURACY, _rounding(problem), W)
+        else:
+            for w, factor in zip(W, factors, strict=True):
+                self._descend(problem.with_penalty(problem.penalty.scaled(factor)), state)
+                w[:] = state.w
+        b = np.full(len(factors), problem.constant)
+        return W, b if mean is None else b - W @ mean
 
     def point(self, problem: Any, state: _State) -> Point:
         return Point(state.w, problem.constant - (float(state.mean @ state.w) if state.mean is not None else 0.0), None)
@@ -102,9 +108,14 @@ class Covariance(Solver):
 
     def _descend(self, problem: Any, state: _State) -> None:
         violation = worst_violation(problem.penalty, state.w, state.q)
-        tol = max(ACCURACY * violation, ROUNDING * float(np.abs(problem.constant_gradient).max()))
+        tol = max(ACCURACY * violation, _rounding(problem))
         if violation > tol:
             minimise(problem.penalty, state.gram, state.w, state.q, 0, tol)
+
+
+def _rounding(problem: Any) -> float:
+    """What a component of the gradient is known to."""
+    return ROUNDING * float(np.abs(problem.constant_gradient).max())
 
 
 def _moments(problem: Any) -> tuple[np.ndarray, np.ndarray | None]:

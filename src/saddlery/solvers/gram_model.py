@@ -14,7 +14,7 @@ import scipy.linalg.lapack
 
 from saddlery.parts import kernel
 
-__all__ = ["gram_descent", "minimise", "solve_factorised", "worst_violation"]
+__all__ = ["SMALL_FACE", "gram_descent", "minimise", "solve_factorised", "solve_multiples", "worst_violation"]
 
 SINGULAR = 1e-6  # ratio of pivots below which a system is not solved: the solution would be rounding noise
 SMALL_FACE = 128  # size of the systems that are solved without LAPACK, whose calls take longer than they compute
@@ -152,7 +152,56 @@ def solve_small_model(penalty, gram, u, q, free, l1, l2, tol, epochs, rounds, fa
     return largest, True
 
 
+@kernel
+def solve_each_multiple(penalty, factors, gram, u, q, l1, l2, accuracy, rounding, epochs, rounds, scaled, face, system, slope, out):
+    """out_k = argmin_u q.u + u'Gu/2 + f_k g(u), each from the one before: the model divided by f_k has g itself as penalty."""
+    for k in range(factors.shape[0]):
+        f = factors[k]
+        for i in range(u.shape[0]):
+            q[i] /= f
+            for j in range(u.shape[0]):
+                scaled[i, j] = gram[i, j] / f
+        violation = worst_violation(penalty, u, q)
+        tol = max(accuracy * violation, rounding / f)
+        if violation > tol:
+            solve_small_model(penalty, scaled, u, q, 0, l1, l2, tol, epochs, rounds, face, system, slope)
+        for i in range(u.shape[0]):
+            q[i] *= f
+            out[k, i] = u[i]
+
+
 # --------------------------------------------------------------------------- the solution
+
+
+def solve_multiples(
+    penalty: Any,
+    factors: np.ndarray,
+    gram: np.ndarray,
+    u: np.ndarray,
+    q: np.ndarray,
+    accuracy: float,
+    rounding: float,
+    out: np.ndarray,
+) -> None:
+    """Minimise the model of at most `SMALL_FACE` weights for the penalty times each factor, one after the other, from u.
+
+    The solutions go to the rows of `out`. Each is reached to `accuracy` times its first violation, but not below `rounding`.
+    """
+    epochs, rounds = _effort(len(u))
+    facts = (penalty.threshold, penalty.strong_convexity, accuracy, rounding, epochs, rounds)
+    solve_each_multiple(penalty, factors, gram, u, q, *facts, np.empty_like(gram), *_room(len(u)), out)
+
+
+def _effort(size: int) -> tuple[int, int]:
+    """Epochs of a round, and rounds."""
+    epochs = max(10, 3000 // size)  # a small model is cheaper to sweep than to factorise
+    return epochs, min(100, max(5, 20_000_000 // size**2))  # a large model is not worth solving to the last digit
+
+
+def _room(size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Room for a face and its system."""
+    size = min(size, SMALL_FACE)
+    return np.empty(size, dtype=np.int64), np.empty((size, size)), np.empty(size)
 
 
 def minimise(penalty: Any, gram: np.ndarray, u: np.ndarray, q: np.ndarray, free: int, tol: float) -> None:
@@ -160,11 +209,9 @@ def minimise(penalty: Any, gram: np.ndarray, u: np.ndarray, q: np.ndarray, free:
 
     The last `free` coordinates are not penalised.
     """
-    epochs = max(10, 3000 // len(u))  # a small model is cheaper to sweep than to factorise
-    rounds = min(100, max(5, 20_000_000 // len(u) ** 2))  # a large model is not worth solving to the last digit
-    l1, l2, room = penalty.threshold, penalty.strong_convexity, min(len(u), SMALL_FACE)
-    work = (np.empty(room, dtype=np.int64), np.empty((room, room)), np.empty(room))
-    _, done = solve_small_model(penalty, gram, u, q, free, l1, l2, tol, epochs, rounds, *work)
+    epochs, rounds = _effort(len(u))
+    l1, l2 = penalty.threshold, penalty.strong_convexity
+    _, done = solve_small_model(penalty, gram, u, q, free, l1, l2, tol, epochs, rounds, *_room(len(u)))
     for _ in range(0 if done else rounds):
         _face_step(penalty, gram, u, q, free)
         if gram_descent(penalty, gram, u, q, free, tol, epochs) <= tol:

@@ -57,7 +57,7 @@ class _Best:
             self.proven = (from_data[0], self.proven[1])
             self.primal, self.w = primal, copy.copy(point.w)
             self.aux = copy.copy(point.aux) if getattr(problem, "aux_is_primal", False) else None
-            self.b = float(point.b) if np.ndim(point.b) == 0 else point.b.copy()
+            self.b = point.b.copy() if isinstance(point.b, np.ndarray) and point.b.ndim else float(point.b)
         if dual.value > self.dual:
             self.proven = (self.proven[0], from_data[1])
             self.dual, self.a = dual.value, copy.copy(dual.a)

@@ -18,6 +18,7 @@ here       meaning
 =========  ==================================================================
 Xw, b      margins z = Xw + b
 a, r, h    slopes l'(z), weighted slopes s a, weighted curvatures s l''(z)
+value      the loss; `penalty` is g(w)
 dual, Xta  the dual point that is judged (slopes, or that of the model), and X'(s dual)
 u          weights on W (and the intercept as last coordinate), being moved
 q          gradient of the quadratic model at u
@@ -34,6 +35,7 @@ import numpy as np
 
 from saddlery.matrix.vectors import combine_of, dots_of, weighted_square_norms
 from saddlery.parts import kernel
+from saddlery.penalties.base import sum_values
 from saddlery.point import Point
 from saddlery.problems.linear import best_intercept
 from saddlery.problems.screening import ScreenedProducts
@@ -52,7 +54,6 @@ MOST_PRODUCTS = 25  # of conjugate gradients, each two passes over the block
 EARLY = 0.05  # relative gap above which steps are rough: the working set will change anyway
 MODEL_DUAL = 0.03  # relative gap below which the dual point of the model is judged
 LATE = 0.08  # relative gap below which columns are swept with care: the support is about right
-LARGE = 150  # columns: larger models are not solved with care as long as steps are rough
 SMALL = 128  # columns: a copy of so few serves on even if it holds too many
 MOST_COLUMNS = 0.6  # share of the columns from which on all are taken: no copies, no change of the set
 SAMPLE = 4  # early Gram matrices are made of one row in so many
@@ -78,6 +79,57 @@ def expand_at(loss, y, s, z, along, size, b, new_z, a, r, h):
         h[i] = s[i] * curvature
         total += s[i] * value
     return total
+
+
+@kernel(fast_sums=True)
+def rise(loss, r, along, shift):
+    """The slope sum_i r_i (along_i + shift) of the loss."""
+    total = 0.0
+    for i in range(r.shape[0]):
+        total += r[i] * (along[i] + shift)
+    return total
+
+
+@kernel
+def search_along(loss, penalty, y, s, z, along, b, shift, r, value, W, origin, move, l2, w, trial, new_z, a, new_r, h):
+    """A size among 1, 1/2, 1/4, ... with sufficient descent; w and the margins, slopes and curvatures are moved there.
+
+    Sufficient is not enough where the model overshot into flat parts of the loss: while the fall is less than a quarter of
+    what the model promised, shorter steps are tried as long as they fall further. Where slopes saturate, as those of separable
+    classes, models promise too little: a full step goes on, by secants (mushrooms, l2: 10 -> 6 rounds, 20 -> 13 ms), if the
+    penalty is nothing but l2 / 2 |w|^2; l2 < 0 says that it is another, whose zeros longer steps would undo. Returns the size
+    (0 if there is none), and the loss and the penalty there.
+    """
+    old = sum_values(penalty, origin[: W.shape[0]])
+    base, fall = value + old, 0.0
+    size, chosen, best, best_loss, best_penalty = 1.0, 0.0, 0.0, value, old
+    while size >= 1e-7:
+        loss_there = expand_at(loss, y, s, z, along, size, b + size * shift, new_z, a, new_r, h)
+        for k in range(W.shape[0]):
+            trial[k] = origin[k] + size * move[k]
+        penalty_there = sum_values(penalty, trial)
+        total = loss_there + penalty_there
+        if size == 1.0:
+            fall = rise(loss, r, along, shift) + penalty_there - old
+        if chosen > 0.0 and total >= best:
+            break
+        if total <= base + 1e-4 * size * min(fall, 0.0) + 1e-15 * abs(base):
+            chosen, best, best_loss, best_penalty = size, total, loss_there, penalty_there
+            if l2 >= 0.0 and size >= 1.0:
+                first = rise(loss, r, along, shift) + l2 * rise(loss, origin[: W.shape[0]], move[: W.shape[0]], 0.0)
+                last = rise(loss, new_r, along, shift) + l2 * rise(loss, trial, move[: W.shape[0]], 0.0)
+                if last < LONGER * first:
+                    size *= min(4.0, first / (first - last))
+                    continue
+            if size > 1.0 or base - total >= -0.25 * size * fall:
+                break
+        size *= 0.5
+    if chosen > 0.0:
+        if chosen != size:
+            expand_at(loss, y, s, z, along, chosen, b + chosen * shift, new_z, a, new_r, h)
+        for k in range(W.shape[0]):
+            w[W[k]] = origin[k] + chosen * move[k]
+    return chosen, best_loss, best_penalty
 
 
 @kernel
@@ -172,7 +224,7 @@ class _State(State):
         self.w, self.b, self.rng = w, b, rng
         self.Xw, self.a, self.r, self.h = np.zeros(n), np.empty(n), np.empty(n), np.empty(n)
         self.spare = [np.empty(n) for _ in range(4)]
-        self.value = 0.0
+        self.value, self.penalty = 0.0, problem.penalty.value(w)
         self.dual: Any = None
         self.Xta: Any = None
         self.block: WorkingBlock | None = None
@@ -228,6 +280,7 @@ class ProxNewton(Solver):
         self._reset_floor(problem, state)
         state.accesses, state.rounds, state.idle, state.swept = 0.0, 0, 0, 0.0
         state.stalled, state.relative_gap, state.last_gap = False, float("inf"), float("inf")
+        state.penalty = problem.penalty.value(state.w)
         state.followed = True  # the working set is nearly right from the start
         if not state.products.complete:
             self._judge(problem, state, state.dual, problem.s * state.dual)
@@ -302,7 +355,7 @@ class ProxNewton(Solver):
         crawling = state.relative_gap > 0.3 * state.last_gap
         state.slow, state.last_gap = crawling and (state.relative_gap <= EARLY or state.idle > 0), state.relative_gap
         block = self._choose_block(problem, state)
-        before = state.value + problem.penalty.value(state.w[block.W])
+        before = state.value + state.penalty
         tall = problem.d <= problem.n / 4
         early = state.relative_gap > EARLY and not tall and not state.followed and problem.matrix.nnz > SMALL_DATA
         steps = 1 if early or block.entries > problem.matrix.nnz / 6 else self.newton_steps
@@ -313,11 +366,12 @@ class ProxNewton(Solver):
             state.chord = chords and k % 2 == 1
             gradient = self._known_gradient(problem, state, block) if k == 0 else None
             gradient = block.transposed(state.r) if gradient is None else gradient
-            violation = self._violation(problem, state, block.W, gradient)
+            origin = state.w[block.W]
+            violation = self._violation(problem, state, origin, gradient)
             first_violation = violation if k == 0 else first_violation
             if violation == 0.0 or (k > 0 and violation <= enough * first_violation):
                 break
-            model = self._newton_step(problem, state, block, gradient, violation)
+            model = self._newton_step(problem, state, block, origin, gradient, violation)
             if model is None:
                 break
             taken += 1
@@ -329,7 +383,7 @@ class ProxNewton(Solver):
             self._judge_model(problem, state, model)
         else:
             self._judge_slopes(problem, state)
-        after = state.value + problem.penalty.value(state.w[block.W])  # the block holds all weights that are not zero
+        after = state.value + state.penalty
         state.idle = 0 if after < before - 1e-15 * abs(before) else state.idle + 1
         state.stalled = state.idle >= 5
 
@@ -365,7 +419,7 @@ class ProxNewton(Solver):
             if old.gram_form or not gram_is_cheaper(problem, old.entries, old.m, state.swept, state.followed):
                 return old
             W = old.W
-        entries = int(problem.matrix.col_counts[W].sum())
+        entries = problem.matrix.count_entries(W)
         gram_form = gram_is_cheaper(problem, entries, len(W), state.swept, state.followed)
         state.block = make_block(problem, W, gram_form, exact=False)
         state.inside[:] = False
@@ -382,7 +436,8 @@ class ProxNewton(Solver):
         count, support = pick_columns(problem.penalty, state.w, state.Xta, _level(problem), W)
         W = W[:count]
         growth = 2 if tall or state.relative_gap < 0.01 else 4
-        cap = max(FIRST if tall else 100, growth * support)
+        # A lasso has no more weights than rows: small sets that are solved fast beat large ones that hold all.
+        cap = max(FIRST if tall else min(100, problem.n), min(growth * support, support + problem.n))
         if count > cap:
             score = np.where(state.w[W] != 0.0, np.inf, np.abs(state.Xta[W]))
             W = np.sort(W[np.argpartition(-score, cap - 1)[:cap]])
@@ -390,17 +445,19 @@ class ProxNewton(Solver):
             return np.arange(problem.d)
         return W if count > 0 else np.array([int(np.argmax(np.abs(state.Xta)))])
 
-    def _violation(self, problem: Any, state: _State, W: np.ndarray, gradient: np.ndarray) -> float:
-        worst = worst_violation(problem.penalty, state.w[W], gradient)
+    def _violation(self, problem: Any, state: _State, origin: np.ndarray, gradient: np.ndarray) -> float:
+        worst = worst_violation(problem.penalty, origin, gradient)
         return max(worst, abs(float(state.r.sum()))) if problem.fit_intercept else worst
 
     # -- one Newton step
 
-    def _newton_step(self, problem: Any, state: _State, block: WorkingBlock, gradient: np.ndarray, violation: float) -> Any:
+    def _newton_step(
+        self, problem: Any, state: _State, block: WorkingBlock, origin: np.ndarray, gradient: np.ndarray, violation: float
+    ) -> Any:
         """Solve the model, search along its solution; returns what the model's dual point is made of, or None if refused."""
         free = int(problem.fit_intercept)
         h = np.maximum(state.h, state.floor * problem.loss.smoothness * problem.s)
-        origin = np.append(state.w[block.W], state.b) if free else state.w[block.W]
+        origin = np.append(origin, state.b) if free else origin
         if block.gram_form:
             u = self._solve_gram(problem, state, block, origin, gradient, h, violation)
             h = block.weights
@@ -432,7 +489,7 @@ class ProxNewton(Solver):
             block.update_gram(h, state.rng.integers(0, SAMPLE, problem.n, dtype=np.uint8) == 0 if rough else None, state.slow)
             state.accesses += block.entries
         q = np.append(gradient, state.r.sum()) if free else gradient.copy()
-        rough = rough or (state.relative_gap > EARLY and problem.d > problem.n / 4 and block.m > LARGE)
+        rough = rough or (state.relative_gap > EARLY and problem.d > problem.n / 4)
         u, tol = origin.copy(), (0.03 if rough else 1e-3) * violation
         minimise(problem.penalty, block.gram, u, q, free, tol)
         return u
@@ -528,45 +585,16 @@ class ProxNewton(Solver):
     def _line_search(
         self, problem: Any, state: _State, block: WorkingBlock, origin: Any, move: Any, along: Any, shift: float
     ) -> float:
-        """A size among 1, 1/2, 1/4, ... with sufficient descent; moves the state there. 0 if there is none.
-
-        Sufficient is not enough where the model overshot into flat parts of the loss: while the fall is less than a quarter of
-        what the model promised, shorter steps are tried as long as they fall further. Where slopes saturate, as those of separable
-        classes, models promise too little: with pure l2 a full step goes on, by secants (mushrooms, l2: 10 -> 7 rounds, -20 %).
-        """
-        m = block.m
-        penalty = problem.penalty
-        old_penalty = penalty.value(origin[:m])
-        fall = float(state.r @ along) + shift * float(state.r.sum()) + penalty.value(origin[:m] + move[:m]) - old_penalty
-        base = state.value + old_penalty
-        size, best = 1.0, None
-        while size >= 1e-7:
-            trial = state.spare if best is None else [np.empty(problem.n) for _ in range(4)]
-            b = state.b + size * shift
-            value = expand_at(problem.loss, problem.y, problem.s, state.Xw, along, size, b, *trial)
-            total = value + penalty.value(origin[:m] + size * move[:m])
-            if best is not None and total >= best[0]:
-                break
-            if total <= base + 1e-4 * size * min(fall, 0.0) + 1e-15 * abs(base):
-                best = (total, size, b, value, trial)
-                if size >= 1.0 and penalty.threshold == 0.0:  # longer steps would undo the zeros of an l1 penalty
-                    slope = [float(r @ along) + shift * float(r.sum()) for r in (state.r, trial[2])]
-                    ahead = float(origin[:m] @ move[:m]), float((origin[:m] + size * move[:m]) @ move[:m])
-                    first, last = (loss + penalty.strong_convexity * l2 for loss, l2 in zip(slope, ahead, strict=True))
-                    if last < LONGER * first:
-                        size *= min(4.0, first / (first - last))
-                        continue
-                if size > 1.0 or base - total >= -0.25 * size * fall:
-                    break
-            size *= 0.5
-        if best is None:
-            return 0.0
-        _, size, b, value, trial = best
-        state.w[block.W] = origin[:m] + size * move[:m]
-        # The old slopes may still serve the model's dual point, so they are not written over.
-        state.spare = [state.Xw, np.empty(problem.n), state.r, state.h]
-        state.Xw, state.a, state.r, state.h = trial
-        state.b, state.value = b, value
+        """Go along the move as far as it pays; returns the size of the step, 0 if it was refused."""
+        data, here = (problem.loss, problem.penalty, problem.y, problem.s), (state.b, shift, state.r, state.value)
+        l2 = problem.penalty.strong_convexity if problem.penalty.threshold == 0.0 else -1.0
+        weights, trial = (block.W, origin, move, l2, state.w, np.empty(block.m)), state.spare
+        size, value, penalty = search_along(*data, state.Xw, along, *here, *weights, *trial)
+        if size > 0.0:
+            # The old slopes may still serve the model's dual point, so they are not written over.
+            state.spare = [state.Xw, np.empty(problem.n), state.r, state.h]
+            state.Xw, state.a, state.r, state.h = trial
+            state.b, state.value, state.penalty = state.b + size * shift, value, penalty
         return size
 
     def _polish_intercept(self, problem: Any, state: _State) -> None:

@@ -187,7 +187,7 @@ class WorkingBlock:
         self.at, self.slab = W, problem.n  # where the columns are in `matrix`; how many rows are weighted at a time
         self.intercept = int(problem.fit_intercept)
         self.exact, self.s = exact, problem.s
-        self.entries = int(matrix.col_counts[W].sum()) if self.m < problem.d else matrix.nnz
+        self.entries = matrix.count_entries(W) if self.m < problem.d else matrix.nnz
         self.array: Any = None  # shape (m, n), in either order
         self.rows: Any = None
         self.cols: Any = None
@@ -249,13 +249,11 @@ class WorkingBlock:
         weight moved by less than a tenth of itself, or of that of a row of mean curvature, since they were last added.
         """
         if rows is not None:
-            self._reset()
-            self._add(np.where(rows, h * (len(h) / max(int(np.count_nonzero(rows)), 1)), 0.0))
+            self._set(np.where(rows, h * (len(h) / max(int(np.count_nonzero(rows)), 1)), 0.0))
             self._set_diagonal(h)
             self.weights, self.sampled = h, True
         elif self.gram.shape[0] == 0 or self.sampled:
-            self._reset()
-            self._add(h)
+            self._set(h)
             self.weights, self.sampled = h, False
         else:
             change = h - self.weights
@@ -266,8 +264,7 @@ class WorkingBlock:
                 return
             self.weights = self.weights + change
             if self.array is not None and 3 * moved > self.n:
-                self._reset()
-                self._add(self.weights)
+                self._set(self.weights)
             else:
                 self._add(change)
         if self.intercept:
@@ -275,9 +272,14 @@ class WorkingBlock:
             self.gram[m, :m] = self.gram[:m, m] = self.transposed(self.weights)
             self.gram[m, m] = self.weights.sum()
 
-    def _reset(self) -> None:
+    def _set(self, weights: np.ndarray) -> None:
+        """gram = X_W' diag(weights) X_W, with room for the intercept."""
+        if self.array is not None and not self.intercept and self.slab >= self.n:
+            self.gram = self._array_gram(self.array, weights)
+            return
         size = self.m + self.intercept
         self.gram = np.zeros((size, size))
+        self._add(weights)
 
     def _add(self, weights: np.ndarray) -> None:
         """gram += X_W' diag(weights) X_W."""
@@ -286,19 +288,20 @@ class WorkingBlock:
             mirror(self.rows, self.gram, self.m)
             return
         for first in range(0, self.n, self.slab):
-            self._add_array(self.array[:, first : first + self.slab], weights[first : first + self.slab])
+            part = slice(first, first + self.slab)
+            self.gram[: self.m, : self.m] += self._array_gram(self.array[:, part], weights[part])
 
-    def _add_array(self, array: np.ndarray, weights: np.ndarray) -> None:
-        """gram += array diag(weights) array'."""
-        m, used = self.m, np.flatnonzero(weights)
-        part, weights = (array, weights) if 2 * len(used) > len(weights) else (array[:, used], weights[used])
+    def _array_gram(self, array: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """array diag(weights) array'."""
+        if 2 * np.count_nonzero(weights) <= len(weights):
+            used = np.flatnonzero(weights)
+            array, weights = array[:, used], weights[used]
         if weights.min(initial=0.0) < 0.0:
-            self.gram[:m, :m] += (part * weights) @ part.T
-        elif m * part.size < SINGLE_FROM or self.exact:
-            scaled = part * np.sqrt(weights)
-            self.gram[:m, :m] += scaled @ scaled.T  # a product with itself: BLAS computes one half
-        else:
-            self.gram[:m, :m] += _single_gram(part, weights)
+            return (array * weights) @ array.T
+        if self.m * array.size < SINGLE_FROM or self.exact:
+            scaled = array * np.sqrt(weights)
+            return scaled @ scaled.T  # a product with itself: BLAS computes one half
+        return _single_gram(array, weights)
 
     def _set_diagonal(self, h: np.ndarray) -> None:
         """The exact diagonal, if that is larger: no step is then longer than the exact model would allow along one coordinate."""
