@@ -530,7 +530,8 @@ class ProxNewton(Solver):
         """
         m, penalty = block.m, problem.penalty
         face = np.flatnonzero(u[:m])
-        if len(face) == 0 or 2 * len(face) > problem.n:  # more weights than rows can tell apart: sweeps must thin them out first
+        many = 2 * len(face) > problem.n and penalty.strong_convexity == 0.0
+        if len(face) == 0 or many:  # without l2, more weights than rows can tell apart: sweeps must thin them out first
             return
         l1, l2, values = penalty.threshold, penalty.strong_convexity, u[face]
         gradient = np.empty(len(face))
