@@ -134,12 +134,13 @@ def model_slopes(loss, y, s, a, h, along, shift, out, weighted):
 
 
 @kernel
-def pick_columns(penalty, w, Xta, level, out):
-    """The columns with a weight, or with |Xta_j| above the level; returns their number and that of the weights."""
+def pick_columns(penalty, w, Xta, level, out, score):
+    """The columns with a weight (score -inf), or with |Xta_j| above the level (score -|Xta_j|): their number, that of weights."""
     count, support = 0, 0
     for j in range(w.shape[0]):
         if w[j] != 0.0 or abs(Xta[j]) > level:
             out[count] = j
+            score[count] = -math.inf if w[j] != 0.0 else -abs(Xta[j])
             count += 1
             support += w[j] != 0.0
     return count, support
@@ -196,6 +197,13 @@ def _sample_size(problem: Any) -> int:
 def _level(problem: Any) -> float:
     """Columns whose product with the slopes exceeds this belong into the working set; on tall data those too that nearly do."""
     return (0.8 if problem.d <= problem.n / 4 else 1.0) * problem.penalty.threshold
+
+
+def _joined(values: np.ndarray, last: float) -> np.ndarray:
+    """The values and one more (in a fifth of the time of ``np.append``)."""
+    out = np.empty(len(values) + 1)
+    out[:-1], out[-1] = values, last
+    return out
 
 
 def _sweeps_to_go(first: float, last: float, goal: float, sweeps: int) -> float:
@@ -409,15 +417,14 @@ class ProxNewton(Solver):
         if threshold == 0.0:
             return np.arange(problem.d)
         tall = problem.d <= problem.n / 4
-        W = np.empty(problem.d, dtype=np.int64)
-        count, support = pick_columns(problem.penalty, state.w, state.Xta, _level(problem), W)
+        W, score = np.empty(problem.d, dtype=np.int64), np.empty(problem.d)
+        count, support = pick_columns(problem.penalty, state.w, state.Xta, _level(problem), W, score)
         W = W[:count]
         growth = 2 if tall or state.relative_gap < 0.01 else 4
         # A lasso has no more weights than rows: small sets that are solved fast beat large ones that hold all.
         cap = max(FIRST if tall else min(100, problem.n), min(growth * support, support + problem.n))
         if count > cap:
-            score = np.where(state.w[W] != 0.0, np.inf, np.abs(state.Xta[W]))
-            W = np.sort(W[np.argpartition(-score, cap - 1)[:cap]])
+            W = np.sort(W[np.argpartition(score[:count], cap - 1)[:cap]])
         if len(W) > MOST_COLUMNS * problem.d:
             return np.arange(problem.d)
         return W if count > 0 else np.array([int(np.argmax(np.abs(state.Xta)))])
@@ -434,7 +441,7 @@ class ProxNewton(Solver):
         """Solve the model, search along its solution; returns what the model's dual point is made of, or None if refused."""
         free = int(problem.fit_intercept)
         h = np.maximum(state.h, state.floor * problem.loss.smoothness * problem.s)
-        origin = np.append(origin, state.b) if free else origin
+        origin = _joined(origin, state.b) if free else origin
         if block.gram_form:
             u = self._solve_gram(problem, state, block, origin, gradient, h, violation)
             h = block.weights
@@ -464,7 +471,7 @@ class ProxNewton(Solver):
         rough = rough and not state.slow
         block.update_gram(h, state.rng.integers(0, SAMPLE, problem.n, dtype=np.uint8) == 0 if rough else None, state.slow)
         state.accesses += block.entries
-        q = np.append(gradient, state.r.sum()) if free else gradient.copy()
+        q = _joined(gradient, state.r.sum()) if free else gradient.copy()
         rough = rough or (state.relative_gap > EARLY and problem.d > problem.n / 4)
         u, tol = origin.copy(), (0.03 if rough else 1e-3) * violation
         minimise(problem.penalty, block.gram, u, q, free, tol)
