@@ -98,7 +98,7 @@ def largest(penalty, u):
         fourth = abs(u[j + 3]) if abs(u[j + 3]) > fourth else fourth
     for j in range(whole, u.shape[0]):
         first = abs(u[j]) if abs(u[j]) > first else first
-    return max(max(first, second), max(third, fourth))
+    return max(first, second, third, fourth)
 
 
 @kernel
