@@ -54,6 +54,7 @@ MOST_PRODUCTS = 25  # of conjugate gradients, each two passes over the block
 EARLY = 0.05  # relative gap above which steps are rough: the working set will change anyway
 MODEL_DUAL = 0.03  # relative gap below which the dual point of the model is judged
 LATE = 0.08  # relative gap below which columns are swept with care: the support is about right
+LITTLE = 25  # columns: such models are always solved with care, so that rows that are repeated count as weights do
 SMALL = 128  # columns: a copy of so few serves on even if it holds too many
 MOST_COLUMNS = 0.6  # share of the columns from which on all are taken: no copies, no change of the set
 SAMPLE = 4  # early Gram matrices are made of one row in so many
@@ -134,16 +135,22 @@ def model_slopes(loss, y, s, a, h, along, shift, out, weighted):
 
 
 @kernel
-def pick_columns(penalty, w, Xta, level, out, score):
-    """The columns with a weight (score -inf), or with |Xta_j| above the level (score -|Xta_j|): their number, that of weights."""
+def pick_columns(penalty, w, Xta, level, out):
+    """The columns with a weight, or with |Xta_j| above the level; returns their number and that of the weights."""
     count, support = 0, 0
     for j in range(w.shape[0]):
         if w[j] != 0.0 or abs(Xta[j]) > level:
             out[count] = j
-            score[count] = -math.inf if w[j] != 0.0 else -abs(Xta[j])
             count += 1
             support += w[j] != 0.0
     return count, support
+
+
+@kernel
+def rank_columns(penalty, w, Xta, W, out):
+    """out_k = -|Xta_j| for j = W[k], and -infinity for columns with a weight: the smallest are wanted most."""
+    for k in range(W.shape[0]):
+        out[k] = -math.inf if w[W[k]] != 0.0 else -abs(Xta[W[k]])
 
 
 @kernel(fast_sums=True)
@@ -417,14 +424,16 @@ class ProxNewton(Solver):
         if threshold == 0.0:
             return np.arange(problem.d)
         tall = problem.d <= problem.n / 4
-        W, score = np.empty(problem.d, dtype=np.int64), np.empty(problem.d)
-        count, support = pick_columns(problem.penalty, state.w, state.Xta, _level(problem), W, score)
+        W = np.empty(problem.d, dtype=np.int64)
+        count, support = pick_columns(problem.penalty, state.w, state.Xta, _level(problem), W)
         W = W[:count]
         growth = 2 if tall or state.relative_gap < 0.01 else 4
         # A lasso has no more weights than rows: small sets that are solved fast beat large ones that hold all.
         cap = max(FIRST if tall else min(100, problem.n), min(growth * support, support + problem.n))
         if count > cap:
-            W = np.sort(W[np.argpartition(score[:count], cap - 1)[:cap]])
+            rank = np.empty(count)
+            rank_columns(problem.penalty, state.w, state.Xta, W, rank)
+            W = np.sort(W[np.argpartition(rank, cap - 1)[:cap]])
         if len(W) > MOST_COLUMNS * problem.d:
             return np.arange(problem.d)
         return W if count > 0 else np.array([int(np.argmax(np.abs(state.Xta)))])
@@ -472,7 +481,7 @@ class ProxNewton(Solver):
         block.update_gram(h, state.rng.integers(0, SAMPLE, problem.n, dtype=np.uint8) == 0 if rough else None, state.slow)
         state.accesses += block.entries
         q = _joined(gradient, state.r.sum()) if free else gradient.copy()
-        rough = rough or (state.relative_gap > EARLY and problem.d > problem.n / 4)
+        rough = rough or (state.relative_gap > EARLY and problem.d > problem.n / 4 and block.m > LITTLE)
         u, tol = origin.copy(), (0.03 if rough else 1e-3) * violation
         minimise(problem.penalty, block.gram, u, q, free, tol)
         return u
