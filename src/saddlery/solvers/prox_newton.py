@@ -54,7 +54,7 @@ MOST_PRODUCTS = 25  # of conjugate gradients, each two passes over the block
 EARLY = 0.05  # relative gap above which steps are rough: the working set will change anyway
 MODEL_DUAL = 0.03  # relative gap below which the dual point of the model is judged
 LATE = 0.08  # relative gap below which columns are swept with care: the support is about right
-LITTLE = 25  # columns: such models are always solved with care, so that rows that are repeated count as weights do
+LITTLE = 32  # columns: so many are always taken and solved with care, so that rows that are repeated count as weights do
 SMALL = 128  # columns: a copy of so few serves on even if it holds too many
 MOST_COLUMNS = 0.6  # share of the columns from which on all are taken: no copies, no change of the set
 SAMPLE = 4  # early Gram matrices are made of one row in so many
@@ -429,7 +429,7 @@ class ProxNewton(Solver):
         W = W[:count]
         growth = 2 if tall or state.relative_gap < 0.01 else 4
         # A lasso has no more weights than rows: small sets that are solved fast beat large ones that hold all.
-        cap = max(FIRST if tall else min(100, problem.n), min(growth * support, support + problem.n))
+        cap = max(FIRST if tall else min(100, max(problem.n, LITTLE)), min(growth * support, support + problem.n))
         if count > cap:
             rank = np.empty(count)
             rank_columns(problem.penalty, state.w, state.Xta, W, rank)
