@@ -1,13 +1,14 @@
 """Cross-validation over warm-started paths: the search behind the CV estimators.
 
-Each fold has matrices of its own, made once and shared by all outputs and all values of l1_ratio. A job is one path for each
-output on one fold with one l1_ratio; jobs run in threads.
+Each fold has matrices of its own, made when its first job begins, shared by all outputs and all values of l1_ratio, and given up
+after the last. A job is one path for each output on one fold with one l1_ratio; jobs run in threads.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -46,13 +47,28 @@ class Data(NamedTuple):
     labels: Sequence[str]
 
 
-class Fold(NamedTuple):
-    """One split: indices into the rows that count, and the matrices of both sides."""
+class Fold:
+    """One split: indices into the rows that count, and the matrices of both sides, made when first asked for."""
 
-    train: np.ndarray
-    test: np.ndarray
-    X_train: Matrix
-    X_test: Matrix
+    def __init__(self, matrix: Matrix, train: np.ndarray, test: np.ndarray):
+        self.train, self.test = train, test
+        self._side = matrix.select if isinstance(matrix, PartialMatrix) else matrix.take_rows
+        self.done: list[int] = []  # penalties whose paths are through
+
+    @cached_property
+    def X_train(self) -> Matrix:
+        """The rows to train on."""
+        return self._side(self.train)
+
+    @cached_property
+    def X_test(self) -> Matrix:
+        """The rows held out."""
+        return self._side(self.test)
+
+    def release(self) -> None:
+        """Forget the matrices: the next fold gets the memory."""
+        for name in ("X_train", "X_test"):
+            self.__dict__.pop(name, None)
 
 
 def make_folds(data: Data, cv: Any, rows: Rows) -> list[Fold]:
@@ -71,8 +87,7 @@ def make_folds(data: Data, cv: Any, rows: Rows) -> list[Fold]:
             raise InputError(f"fold {number} of cv lacks rows of positive weight to train or to test on: use fewer folds")
         if data.codes is not None:
             _check_classes(data, data.codes, train, number)
-        side = data.matrix.select if isinstance(data.matrix, PartialMatrix) else data.matrix.take_rows
-        folds.append(Fold(train, test, side(train), side(test)))
+        folds.append(Fold(data.matrix, train, test))
     return folds
 
 
@@ -113,13 +128,20 @@ class Search(NamedTuple):
         self, data: Data, folds: list[Fold], penalties: list[Any], grids: list[np.ndarray], n_jobs: int | None, task: FitTask
     ) -> np.ndarray:
         """Scores of shape (penalties, strengths, folds)."""
-        jobs = [(i, k) for i in range(len(penalties)) for k in range(len(folds))]
         n_jobs = n_jobs if data.matrix.compiled else 1  # what is read in parts has room for the copies of one solver
-        calls = [(data, folds[k], penalties[i], grids[i], (task, number)) for number, (i, k) in enumerate(jobs)]
+
+        def job(i: int, k: int) -> tuple[np.ndarray, int]:
+            answer = self._score_path(data, folds[k], penalties[i], grids[i], (task, i * len(folds) + k))
+            folds[k].done.append(i)
+            if len(folds[k].done) == len(penalties):
+                folds[k].release()
+            return answer
+
+        jobs = [(i, k) for k in range(len(folds)) for i in range(len(penalties))]
         if effective_n_jobs(n_jobs) == 1:
-            answers = [self._score_path(*call) for call in calls]
+            answers = [job(i, k) for i, k in jobs]
         else:
-            answers = Parallel(n_jobs=n_jobs, require="sharedmem")(delayed(self._score_path)(*call) for call in calls)
+            answers = Parallel(n_jobs=n_jobs, require="sharedmem")(delayed(job)(i, k) for i, k in jobs)
         undone = sum(count for _, count in answers)
         if undone:
             total = sum(grid.size for grid in grids) * len(folds) * len(data.labels)
@@ -130,7 +152,7 @@ class Search(NamedTuple):
                 stacklevel=5,
             )
         scores = np.array([row for row, _ in answers])
-        return scores.reshape(len(penalties), len(folds), -1).transpose(0, 2, 1)
+        return scores.reshape(len(folds), len(penalties), -1).transpose(1, 2, 0)
 
     def _score_path(
         self, data: Data, fold: Fold, penalty: Any, alphas: np.ndarray, part: tuple[FitTask, int]

@@ -54,6 +54,7 @@ MOST_PRODUCTS = 25  # of conjugate gradients, each two passes over the block
 EARLY = 0.05  # relative gap above which steps are rough: the working set will change anyway
 MODEL_DUAL = 0.03  # relative gap below which the dual point of the model is judged
 LATE = 0.08  # relative gap below which columns are swept with care: the support is about right
+LITTLE = 32  # columns: so many are always taken and solved with care, so that rows that are repeated count as weights do
 SMALL = 128  # columns: a copy of so few serves on even if it holds too many
 MOST_COLUMNS = 0.6  # share of the columns from which on all are taken: no copies, no change of the set
 SAMPLE = 4  # early Gram matrices are made of one row in so many
@@ -156,6 +157,13 @@ def pick_columns(penalty, w, Xta, level, out):
     return count, support
 
 
+@kernel
+def rank_columns(penalty, w, Xta, W, out):
+    """out_k = -|Xta_j| for j = W[k], and -infinity for columns with a weight: the smallest are wanted most."""
+    for k in range(W.shape[0]):
+        out[k] = -math.inf if w[W[k]] != 0.0 else -abs(Xta[W[k]])
+
+
 @kernel(fast_sums=True)
 def residual_sweep(penalty, cols, h, total, curvatures, correction, u, t, free, only_nonzero):
     """One sweep over the columns: u_j = prox(u_j - x^j.t / c_j, 1 / c_j), then t += move h x^j. Returns the largest |move| c_j.
@@ -207,6 +215,13 @@ def _sample_size(problem: Any) -> int:
 def _level(problem: Any) -> float:
     """Columns whose product with the slopes exceeds this belong into the working set; on tall data those too that nearly do."""
     return (0.8 if problem.d <= problem.n / 4 else 1.0) * problem.penalty.threshold
+
+
+def _joined(values: np.ndarray, last: float) -> np.ndarray:
+    """The values and one more (in a fifth of the time of ``np.append``)."""
+    out = np.empty(len(values) + 1)
+    out[:-1], out[-1] = values, last
+    return out
 
 
 def _sweeps_to_go(first: float, last: float, goal: float, sweeps: int) -> float:
@@ -437,10 +452,11 @@ class ProxNewton(Solver):
         W = W[:count]
         growth = 2 if tall or state.relative_gap < 0.01 else 4
         # A lasso has no more weights than rows: small sets that are solved fast beat large ones that hold all.
-        cap = max(FIRST if tall else min(100, problem.n), min(growth * support, support + problem.n))
+        cap = max(FIRST if tall else min(100, max(problem.n, LITTLE)), min(growth * support, support + problem.n))
         if count > cap:
-            score = np.where(state.w[W] != 0.0, np.inf, np.abs(state.Xta[W]))
-            W = np.sort(W[np.argpartition(-score, cap - 1)[:cap]])
+            rank = np.empty(count)
+            rank_columns(problem.penalty, state.w, state.Xta, W, rank)
+            W = np.sort(W[np.argpartition(rank, cap - 1)[:cap]])
         if len(W) > MOST_COLUMNS * problem.d:
             return np.arange(problem.d)
         return W if count > 0 else np.array([int(np.argmax(np.abs(state.Xta)))])
@@ -457,7 +473,7 @@ class ProxNewton(Solver):
         """Solve the model, search along its solution; returns what the model's dual point is made of, or None if refused."""
         free = int(problem.fit_intercept)
         h = np.maximum(state.h, state.floor * problem.loss.smoothness * problem.s)
-        origin = np.append(origin, state.b) if free else origin
+        origin = _joined(origin, state.b) if free else origin
         if block.gram_form:
             u = self._solve_gram(problem, state, block, origin, gradient, h, violation)
             h = block.weights
@@ -488,8 +504,8 @@ class ProxNewton(Solver):
         if not state.chord:
             block.update_gram(h, state.rng.integers(0, SAMPLE, problem.n, dtype=np.uint8) == 0 if rough else None, state.slow)
             state.accesses += block.entries
-        q = np.append(gradient, state.r.sum()) if free else gradient.copy()
-        rough = rough or (state.relative_gap > EARLY and problem.d > problem.n / 4)
+        q = _joined(gradient, state.r.sum()) if free else gradient.copy()
+        rough = rough or (state.relative_gap > EARLY and problem.d > problem.n / 4 and block.m > LITTLE)
         u, tol = origin.copy(), (0.03 if rough else 1e-3) * violation
         minimise(problem.penalty, block.gram, u, q, free, tol)
         return u

@@ -274,12 +274,15 @@ class WorkingBlock:
 
     def _set(self, weights: np.ndarray) -> None:
         """gram = X_W' diag(weights) X_W, with room for the intercept."""
-        if self.array is not None and not self.intercept and self.slab >= self.n:
-            self.gram = self._array_gram(self.array, weights)
+        m, size = self.m, self.m + self.intercept
+        if self.array is None or self.slab < self.n:
+            self.gram = np.zeros((size, size))
+            self._add(weights)
             return
-        size = self.m + self.intercept
-        self.gram = np.zeros((size, size))
-        self._add(weights)
+        product = self._array_gram(self.array, weights)
+        self.gram = np.empty((size, size)) if self.intercept else product
+        if self.intercept:  # whose row and column follow
+            self.gram[:m, :m] = product
 
     def _add(self, weights: np.ndarray) -> None:
         """gram += X_W' diag(weights) X_W."""
