@@ -9,7 +9,8 @@ import numpy as np
 
 from saddlery.distributed.blocks import Block, Reading
 from saddlery.problems.linear import clip_to_domain, slopes
-from saddlery.solvers.prox_newton import expand_at, model_slopes
+from saddlery.solvers.newton_search import expand_at
+from saddlery.solvers.prox_newton import model_slopes
 
 __all__ = ["DualRows", "dual_rows", "pack", "unpack"]
 

@@ -34,7 +34,7 @@ from saddlery.point import Point
 from saddlery.problems.linear import best_intercept
 from saddlery.solvers.base import Needs, Solver, State
 from saddlery.solvers.gram_model import solve_factorised
-from saddlery.solvers.prox_newton import expand_at
+from saddlery.solvers.newton_search import expand_at
 from saddlery.solvers.row_sample import sample_rows
 from saddlery.solvers.working_block import WorkingBlock
 

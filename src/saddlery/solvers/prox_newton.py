@@ -33,14 +33,14 @@ from typing import Any
 
 import numpy as np
 
-from saddlery.matrix.vectors import combine_of, dots_of, weighted_square_norms
 from saddlery.parts import kernel
-from saddlery.penalties.base import sum_values
 from saddlery.point import Point
 from saddlery.problems.linear import best_intercept
 from saddlery.problems.screening import ScreenedProducts
 from saddlery.solvers.base import Needs, Solver, State
 from saddlery.solvers.gram_model import minimise, worst_violation
+from saddlery.solvers.newton_search import expand_at, search_along
+from saddlery.solvers.residual_model import minimise_on_columns
 from saddlery.solvers.row_sample import sample_rows
 from saddlery.solvers.streamed_block import DENSE_BYTES, make_block, trim
 from saddlery.solvers.working_block import WorkingBlock, gram_is_cheaper
@@ -49,8 +49,6 @@ __all__ = ["ProxNewton"]
 
 SMALL_DATA = 1_000_000  # entries: up to here a pass is as cheap as a round, and early rounds take several steps, too (leu: -8 %)
 FIRST = 25  # columns of the smallest working set of tall data, where each has many rows (mushrooms 0.1: 13.2 -> 9.4 ms), else 100
-WORTH = 15  # sweeps that conjugate gradients must spare to be worth their products
-MOST_PRODUCTS = 25  # of conjugate gradients, each two passes over the block
 EARLY = 0.05  # relative gap above which steps are rough: the working set will change anyway
 MODEL_DUAL = 0.03  # relative gap below which the dual point of the model is judged
 LATE = 0.08  # relative gap below which columns are swept with care: the support is about right
@@ -60,77 +58,10 @@ MOST_COLUMNS = 0.6  # share of the columns from which on all are taken: no copie
 SAMPLE = 4  # early Gram matrices are made of one row in so many
 FAR, WORTH_CHORDS = 0.01, 50  # relative gap and columns from which on a Gram matrix serves for two steps
 FEW_ROWS = 10  # for each column: Gram matrices of fewer are cheap
-LONGER = 0.1  # share of its first slope that the objective may still have at the end of a step without another try further on
 ENOUGH_ROWS = 120  # rows for each column of the block, if they are
 
 
 # --------------------------------------------------------------------------- kernels
-
-
-@kernel(fast_sums=True)
-def expand_at(loss, y, s, z, along, size, b, new_z, a, r, h):
-    """At z + size along + b: a = l', r = s a, h = s l''; returns sum_i s_i l. The margins (without b) go to new_z."""
-    total = 0.0
-    for i in range(y.shape[0]):
-        margin = z[i] + size * along[i]
-        new_z[i] = margin
-        value, slope, curvature = loss.expand(y[i], margin + b)
-        a[i] = slope
-        r[i] = s[i] * slope
-        h[i] = s[i] * curvature
-        total += s[i] * value
-    return total
-
-
-@kernel(fast_sums=True)
-def rise(loss, r, along, shift):
-    """The slope sum_i r_i (along_i + shift) of the loss."""
-    total = 0.0
-    for i in range(r.shape[0]):
-        total += r[i] * (along[i] + shift)
-    return total
-
-
-@kernel
-def search_along(loss, penalty, y, s, z, along, b, shift, r, value, W, origin, move, l2, w, trial, new_z, a, new_r, h):
-    """A size among 1, 1/2, 1/4, ... with sufficient descent; w and the margins, slopes and curvatures are moved there.
-
-    Sufficient is not enough where the model overshot into flat parts of the loss: while the fall is less than a quarter of
-    what the model promised, shorter steps are tried as long as they fall further. Where slopes saturate, as those of separable
-    classes, models promise too little: a full step goes on, by secants (mushrooms, l2: 10 -> 6 rounds, 20 -> 13 ms), if the
-    penalty is nothing but l2 / 2 |w|^2; l2 < 0 says that it is another, whose zeros longer steps would undo. Returns the size
-    (0 if there is none), and the loss and the penalty there.
-    """
-    old = sum_values(penalty, origin[: W.shape[0]])
-    base, fall = value + old, 0.0
-    size, chosen, best, best_loss, best_penalty = 1.0, 0.0, 0.0, value, old
-    while size >= 1e-7:
-        loss_there = expand_at(loss, y, s, z, along, size, b + size * shift, new_z, a, new_r, h)
-        for k in range(W.shape[0]):
-            trial[k] = origin[k] + size * move[k]
-        penalty_there = sum_values(penalty, trial)
-        total = loss_there + penalty_there
-        if size == 1.0:
-            fall = rise(loss, r, along, shift) + penalty_there - old
-        if chosen > 0.0 and total >= best:
-            break
-        if total <= base + 1e-4 * size * min(fall, 0.0) + 1e-15 * abs(base):
-            chosen, best, best_loss, best_penalty = size, total, loss_there, penalty_there
-            if l2 >= 0.0 and size >= 1.0:
-                first = rise(loss, r, along, shift) + l2 * rise(loss, origin[: W.shape[0]], move[: W.shape[0]], 0.0)
-                last = rise(loss, new_r, along, shift) + l2 * rise(loss, trial, move[: W.shape[0]], 0.0)
-                if last < LONGER * first:
-                    size *= min(4.0, first / (first - last))
-                    continue
-            if size > 1.0 or base - total >= -0.25 * size * fall:
-                break
-        size *= 0.5
-    if chosen > 0.0:
-        if chosen != size:
-            expand_at(loss, y, s, z, along, chosen, b + chosen * shift, new_z, a, new_r, h)
-        for k in range(W.shape[0]):
-            w[W[k]] = origin[k] + chosen * move[k]
-    return chosen, best_loss, best_penalty
 
 
 @kernel
@@ -164,46 +95,6 @@ def rank_columns(penalty, w, Xta, W, out):
         out[k] = -math.inf if w[W[k]] != 0.0 else -abs(Xta[W[k]])
 
 
-@kernel(fast_sums=True)
-def residual_sweep(penalty, cols, h, total, curvatures, correction, u, t, free, only_nonzero):
-    """One sweep over the columns: u_j = prox(u_j - x^j.t / c_j, 1 / c_j), then t += move h x^j. Returns the largest |move| c_j.
-
-    The correction is added to the products x^j.t, for columns that are rounded.
-    """
-    largest = 0.0
-    for j in range(curvatures.shape[0]):
-        if curvatures[j] <= 0.0 or (only_nonzero and u[j] == 0.0):
-            continue
-        gradient = cols.dot(j, t) + correction[j]
-        trial = penalty.coordinate_prox(u[j] - gradient / curvatures[j], 1.0 / curvatures[j])
-        move = trial - u[j]
-        if move != 0.0:
-            u[j] = trial
-            cols.weighted_axpy(j, move, h, t)
-            largest = max(largest, abs(move) * curvatures[j])
-    if free and total > 0.0:
-        slope = 0.0
-        for i in range(t.shape[0]):
-            slope += t[i]
-        move = -slope / total
-        u[u.shape[0] - 1] += move
-        for i in range(t.shape[0]):
-            t[i] += move * h[i]
-        largest = max(largest, abs(slope))
-    return largest
-
-
-@kernel
-def residual_cycle(penalty, cols, h, total, curvatures, correction, u, t, free, most, goal):
-    """One sweep over all columns, up to `most` - 1 over the non-zeros; largest moves of the first and the last, their number."""
-    first = residual_sweep(penalty, cols, h, total, curvatures, correction, u, t, free, False)
-    last, count = first, 1
-    while count < most and last > goal:
-        last = residual_sweep(penalty, cols, h, total, curvatures, correction, u, t, free, True)
-        count += 1
-    return first, last, count
-
-
 # --------------------------------------------------------------------------- the solver
 
 
@@ -222,13 +113,6 @@ def _joined(values: np.ndarray, last: float) -> np.ndarray:
     out = np.empty(len(values) + 1)
     out[:-1], out[-1] = values, last
     return out
-
-
-def _sweeps_to_go(first: float, last: float, goal: float, sweeps: int) -> float:
-    """How many more it will take to the goal if the largest move goes on falling as from `first` to `last` in so many sweeps."""
-    if last >= first:
-        return float("inf")
-    return math.log(last / goal) / (math.log(first / last) / sweeps)
 
 
 class _State(State):
@@ -513,91 +397,12 @@ class ProxNewton(Solver):
     def _solve_residual(
         self, problem: Any, state: _State, block: WorkingBlock, origin: Any, gradient: Any, h: Any, violation: float
     ) -> np.ndarray:
-        """Coordinate descent on the columns of W in cycles: one sweep over all, a few over the non-zeros only, then conjugate
-        gradients on these if many more sweeps would be needed (news20 at 0.001: 2.9 -> 0.19 s).
-        """
-        m, free = block.m, int(problem.fit_intercept)
+        """Coordinate descent and conjugate gradients on the columns themselves; with care once the support is about right."""
         late = state.relative_gap <= LATE
-        goal, cycle, most = (0.03 * violation, 3, 24) if late else (0.3 * violation, 6, 20)
-        u, t = origin.copy(), state.r.copy()
-        curvatures = np.empty(m)
-        weighted_square_norms(block.cols, h, curvatures)
-        correction = block.gradient_correction(gradient, state.r)
-        total = float(h.sum())
-        # Conjugate gradients are run from here, at a cost of some microseconds a product that small blocks feel.
-        overhead = 1.0 + 50_000.0 / block.entries
-        sweeps = 0
-        while sweeps < most * overhead:
-            model = (block.cols, h, total, curvatures, correction)
-            first, last, count = residual_cycle(problem.penalty, *model, u, t, free, cycle, goal)
-            sweeps += count
-            state.accesses += 2 * count * block.entries
-            state.swept += 2.5 * count * block.entries
-            if first <= goal:
-                break
-            if last > goal and _sweeps_to_go(first, last, goal, cycle - 1) > overhead * (WORTH if late else 4 * WORTH):
-                self._face_gradients(problem, state, block, u, t, h, (curvatures, correction))
+        u, sweeps, products = minimise_on_columns(problem, block, state.r, h, origin, gradient, violation, late)
+        state.accesses += 2.0 * (sweeps + products) * block.entries
+        state.swept += 2.5 * sweeps * block.entries
         return u
-
-    def _face_gradients(self, problem: Any, state: _State, block: WorkingBlock, u: Any, t: Any, h: Any, parts: Any) -> None:
-        """Conjugate gradients for the model on the signed support of u, preconditioned by its diagonal; u and t follow.
-
-        Weights that would change sign become zero; if that raises the model, the step ends at the first of them instead.
-        """
-        m, penalty = block.m, problem.penalty
-        face = np.flatnonzero(u[:m])
-        many = 2 * len(face) > problem.n and penalty.strong_convexity == 0.0
-        if len(face) == 0 or many:  # without l2, more weights than rows can tell apart: sweeps must thin them out first
-            return
-        l1, l2, values = penalty.threshold, penalty.strong_convexity, u[face]
-        gradient = np.empty(len(face))
-        curvatures, correction = parts
-        dots_of(block.cols, face, t, gradient)
-        gradient += correction[face]
-        gradient += l1 * np.sign(values) + l2 * values
-        diagonal = curvatures[face] + l2
-        move, residual = np.zeros(len(face)), -gradient
-        direction = residual / diagonal
-        size = start = float(residual @ direction)
-        for _ in range(MOST_PRODUCTS):
-            along = np.zeros(problem.n)
-            combine_of(block.cols, face, direction, along)
-            product = np.empty(len(face))
-            dots_of(block.cols, face, h * along, product)
-            product += l2 * direction
-            state.accesses += 2 * block.entries
-            bend = float(direction @ product)
-            if bend <= 0.0:
-                break
-            move += size / bend * direction
-            residual -= size / bend * product
-            scaled = residual / diagonal
-            size, last = float(residual @ scaled), size
-            if size <= 1e-4 * start:
-                break
-            direction = scaled + size / last * direction
-        full = move
-        crossing = values * (values + move) < 0.0 if l1 > 0.0 else np.zeros(len(face), dtype=bool)
-        move = np.where(crossing, -values, full)
-        for _ in range(2):
-            along = np.zeros(problem.n)
-            combine_of(block.cols, face, move, along)
-            bent = h * along
-            change = (
-                float(t @ along)
-                + float(correction[face] @ move)
-                + 0.5 * float(along @ bent)
-                + penalty.value(values + move)
-                - penalty.value(values)
-            )
-            if change <= 0.0 or not crossing.any():
-                break
-            share = np.min(-values[crossing] / full[crossing])
-            move = share * full
-        if change > 0.0:
-            return
-        u[face] = values + move
-        t += bent
 
     def _line_search(
         self, problem: Any, state: _State, block: WorkingBlock, origin: Any, move: Any, along: Any, shift: float
