@@ -191,3 +191,14 @@ def test_one_kernel_for_all_index_types():
     for name in ("csr int64", "csr_matrix", "csc", "unsorted", "duplicates"):
         dots(as_matrix(FORMS[name](X)).rows, W, out)
     assert len(getattr(dots, "signatures", ())) == signatures
+
+
+def test_products_with_tables_that_are_mostly_zero():
+    rng = np.random.default_rng(0)
+    X = sp.random_array((400, 600), density=0.1, format="csr", rng=rng)
+    W = rng.standard_normal((600, 10)) * (rng.random((600, 10)) < 0.07)  # too many, unless the columns are there
+    plain, held = as_matrix(X), as_matrix(X)
+    held.cols  # noqa: B018
+    np.testing.assert_allclose(plain.matvec(W), X @ W, atol=1e-12)
+    np.testing.assert_allclose(held.matvec(W), X @ W, atol=1e-12)
+    assert not plain.has("cols")

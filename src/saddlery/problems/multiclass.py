@@ -131,6 +131,7 @@ class MulticlassProblem:
     """
 
     kind = "multiclass"
+    evaluates_from_data = True  # what a point does not bring is computed from the data, exactly
 
     def __init__(
         self,

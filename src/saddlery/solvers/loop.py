@@ -52,7 +52,8 @@ class _Best:
             point = problem.complete(point)
         primal, dual = problem.evaluate(point)
         plain = point.aux is None and getattr(problem, "evaluates_from_data", False)
-        from_data = (plain and point.Xw is None and point.loss is None, plain and (point.dual is None or point.Xta is None))
+        known = point.dual is not None and point.Xta is not None and not point.fresh  # a product kept by increments
+        from_data = (plain and point.Xw is None and point.loss is None, plain and not known)
         if primal < self.primal:
             self.proven = (from_data[0], self.proven[1])
             self.primal, self.w = primal, copy.copy(point.w)

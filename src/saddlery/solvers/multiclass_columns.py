@@ -17,9 +17,10 @@ import scipy.linalg.lapack
 
 from saddlery.parts import kernel
 from saddlery.solvers.multiclass_model import Pairs, bend, new_bend_room
+from saddlery.solvers.multiclass_rows import add_pairs
 from saddlery.solvers.multiclass_state import NewtonState, Present
 
-__all__ = ["ColumnStep", "add_pairs"]
+__all__ = ["ColumnStep"]
 
 BOX = 2.0  # how far a weight may move in one step of the column form, in units of 1 / max_i |x_ij|
 RIDGE = 1e-6  # of the diagonal of a preconditioner
@@ -31,14 +32,6 @@ MOST_CONJUGATE = 40  # products in a row
 CARE = 0.05  # fall of the residual that they are asked for at a time: the support may change
 CLOSE = 2.0  # fall that a model promises, in units of what is asked for, from which on it may end the run
 BOUND = 0.999  # share of its box that a move may take in a model that may end the run
-
-
-@kernel(fast_sums=True)
-def add_pairs(cols, feature, cls, move, Z):
-    """Z_l += x_j move_p, for every pair p = (j, l)."""
-    for p in range(move.shape[0]):
-        if move[p] != 0.0:
-            cols.axpy(feature[p], move[p], Z[cls[p]])
 
 
 @kernel(fast_sums=True)

@@ -5,9 +5,10 @@ multiclass_model.py), and searches along the result. The exact curvature of soft
 make them separate problems, are about k/2 times too large.
 
 What makes it fast: the dual point of the Newton model, which certifies rounds before the slopes do (multiclass_state.py); models of
-a sample of the rows that stand in for the exact one (multiclass_step.py); and for tall data a start from the solution on a part of
-the rows. The strength of the penalty comes down in steps of a factor of five, so that models stay small. On letter at 0.01
-alpha_max to 1e-4 that took 0.86 s without any of it, 0.34 with samples and models used again, and 0.14 with all.
+a sample of edges (multiclass_edges.py) that stand in for the exact one (multiclass_step.py); and for tall data a start from the
+solution on a part of the rows. The strength of the penalty comes down in steps of a factor of five, so that models stay small. On
+letter at 0.01 alpha_max to 1e-4 that took 0.86 s without any of it, 0.34 with samples of rows and models used again, 0.14 with the
+dual point and the start too, and 0.105 with edges.
 
 =========  ==================================================================  ============================
 here       meaning                                                             letters of the notes
@@ -52,8 +53,8 @@ SAMPLE_SHARE = 8  # one row in so many, but at least
 SAMPLE_ROWS = 2000  # so many
 ROUGH = 0.1  # estimated relative gap at which that solution is good enough,
 NOISE = 0.5  # or the next threshold, in units of what slopes of a part of the rows differ from those of all
-ROWS_PER_PAIR = 4.0  # rows of a sample that a model is made of
-ROWS_LATER = 8.0  # the same, after a start from a part of the rows
+EDGES_PER_PAIR = 16.0  # edges of a sample that a model is made of
+EDGES_LATER = 32.0  # the same, after a start from a part of the rows
 REUSE = 0.5  # fall of the violation in a step up to which the model is used again
 ROUNDS = 10  # most Newton steps between two checks
 LITTLE = 200_000  # numbers X x k: on so few a round costs less than a check, and solutions without last digits would depend on
@@ -75,7 +76,7 @@ class MulticlassNewton(NewtonStep):
     continuation : bool
         Come down to the strength of the penalty in steps of a factor of five.
     sample : bool
-        Start tall problems from a part of the rows, and make early models of a sample of them.
+        Start tall problems from a part of the rows, and make large models of a sample.
     form : {"auto", "gram", "columns"}
         Form of the models; "auto" takes "gram" for dense data and for dense columns of sparse data.
     """
@@ -115,7 +116,7 @@ class MulticlassNewton(NewtonStep):
 
     def _new_state(self, problem: Any, b: np.ndarray, rng: np.random.Generator) -> NewtonState:
         state = NewtonState(problem, b, rng)
-        state.rows_per_pair = ROWS_PER_PAIR
+        state.edges_per_pair = EDGES_PER_PAIR
         return state
 
     def _strengths(self, problem: Any, state: NewtonState) -> list[float]:
@@ -138,6 +139,7 @@ class MulticlassNewton(NewtonStep):
             return False
         small = problem.take_rows(rows)
         inner = self._started(small, self._new_state(small, state.b.copy(), state.rng))
+        inner.is_part = True
         if self.continuation:
             inner.strengths = self._strengths(small, inner)
         for _ in range(50):
@@ -152,7 +154,7 @@ class MulticlassNewton(NewtonStep):
                 if worst_violation(penalty, inner.w, inner.G) <= MOVE_ON * penalty.threshold:
                     break
         state.keys, state.w, state.b, state.tau = inner.keys, inner.w, inner.b, inner.tau
-        state.from_sample, state.rows_per_pair, state.premature = True, ROWS_LATER, self.samples_models
+        state.from_sample, state.edges_per_pair, state.premature = True, EDGES_LATER, self.samples_models
         state.accesses += inner.accesses
         self._started(problem, state)
         if inner.gram is not None and self.samples_models:  # as good as one of a sample drawn now
@@ -200,7 +202,7 @@ class MulticlassNewton(NewtonStep):
         moved = self._newton_step(problem, state, penalty, violation)
         if not moved:
             state.gram, state.violation, state.refined = None, 0.0, None
-            state.rows_per_pair = min(4.0 * state.rows_per_pair, float(problem.n))
+            state.edges_per_pair = min(4.0 * state.edges_per_pair, float(problem.n))
             state.strengths = state.strengths[1:] or state.strengths
         if problem.fit_intercept:
             self._balance(problem, state)

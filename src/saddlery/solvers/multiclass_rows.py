@@ -15,7 +15,7 @@ from saddlery.losses.elementary import decaying_exp
 from saddlery.parts import kernel
 from saddlery.solvers.base import Needs
 
-__all__ = ["RowNeeds", "balance", "expand_rows", "gradient_of", "model_rows", "new_room"]
+__all__ = ["RowNeeds", "add_pairs", "balance", "expand_rows", "gradient_of", "model_rows", "new_room"]
 
 
 BLOCK = 256  # rows at a time: k x BLOCK numbers stay in cache
@@ -131,6 +131,14 @@ def model_rows(loss, V, Z, room):
             for i in range(high - low):
                 least = z[i] if z[i] < least else least
     return least >= 0.0
+
+
+@kernel(fast_sums=True)
+def add_pairs(cols, feature, cls, move, Z):
+    """Z_l += x_j move_p, for every pair p = (j, l)."""
+    for p in range(move.shape[0]):
+        if move[p] != 0.0:
+            cols.axpy(feature[p], move[p], Z[cls[p]])
 
 
 @kernel(fast_sums=True)
