@@ -183,30 +183,85 @@ def solve(
         budget = (max_epochs, math.inf if max_seconds is None else max_seconds, math.inf if max_accesses is None else max_accesses)
         exact = isinstance(certificate, str) and certificate == "exact"
         best = _Best() if exact else latest(problem, certificate, _as_generator(random_state))
-        return _run(problem, method, best, tol, budget, start, random_state, tuple(callbacks))
+        return _Run(problem, method, best, tol, callbacks).solution(start, random_state, budget)
 
 
-def _run(
-    problem: Any,
-    method: Solver,
-    best: _Best | Latest,
-    tol: float,
-    budget: tuple[int, float, float],
-    start: Any,
-    random_state: Any,
-    callbacks: tuple[Callable[[Record], Any], ...],
-) -> Solution:
-    """The loop itself; the budget is in epochs, seconds and entries of X."""
-    clock = time.perf_counter
-    max_epochs, max_seconds, max_accesses = budget
-    began = clock()
-    trace = Trace()
-    state: Any = None
-    epoch, status, schedule = 0, Status.MAX_EPOCHS, _Schedule(tol)
+class _Run:
+    """One run of a solver: where it stands, what was certified so far, and what it has cost."""
 
-    def check() -> Status | None:
+    def __init__(
+        self, problem: Any, method: Solver, best: _Best | Latest, tol: float, callbacks: Iterable[Callable[[Record], Any]]
+    ):
+        self.problem, self.method, self.best, self.tol, self.callbacks = problem, method, best, tol, tuple(callbacks)
+        self.began, self.epoch = time.perf_counter(), 0
+        self.state: Any = None
+        self.trace, self.schedule = Trace(), _Schedule(tol)
+
+    def solution(self, start: Any, random_state: Any, budget: tuple[int, float, float]) -> Solution:
+        """Begin, go on until something says stop, and hand over the best points with a certificate from the data."""
+        try:
+            stop = self._resume(start) if isinstance(start, State) else self._begin(start, random_state)
+            self.state.tol = self.tol
+            stop = stop or self._advance(*budget)
+            if not self.trace and not isinstance(start, State):  # no step was taken
+                stop = self._check() or stop
+            status = stop or Status.MAX_EPOCHS
+        except KeyboardInterrupt:
+            status = Status.INTERRUPTED
+            if self.best.w is None:
+                self.best.update(self.problem, self.problem.first_point())
+        return self._finish(status)
+
+    def _begin(self, start: Any, random_state: Any) -> Status | None:
+        """The first state: of the solver's own, of a point, or that of a run under another penalty."""
+        problem, method = self.problem, self.method
+        if isinstance(start, Handover) and start.solution.solver == method.name and start.solution.state is not None:
+            self.state = method.follow(problem, start.solution.state)
+        if self.state is None:
+            rng = _as_generator(random_state) if method.random else None
+            self.state = method.init(problem, _as_start(problem, start), rng)
+            if taken := WRITTEN.intersection(vars(self.state)):
+                raise TypeError(f"the state of {method.name} keeps its own {sorted(taken)}: the loop writes there")
+        self.state.solver, self.state.best = method.name, self.best
+        given = None if isinstance(start, Handover) else _as_start(problem, start)
+        if given is not None and given.dual is not None:
+            self.best.update(problem, given)  # what was certified stays certified, also where a solver cannot begin at these points
+        return None if self.state.premature else self._check()
+
+    def _resume(self, start: State) -> Status | None:
+        """Go on from the state of an earlier run, exactly."""
+        state = self.state = copy.deepcopy(start)
+        if type(state.best) is not type(self.best):  # another sort of certificate is asked for
+            state.best = self.best
+            return self._check()
+        self.best = state.best
+        if self.best.certificate(self.problem).relative_gap <= self.tol:
+            return Status.CONVERGED
+        return Status.STALLED if state.stalled else None
+
+    def _advance(self, max_epochs: int, max_seconds: float, max_accesses: float) -> Status | None:
+        """Epochs until the tolerance is certified or a budget is used up."""
+        problem, method, state, best = self.problem, self.method, self.state, self.best
+        while self.epoch < max_epochs:
+            if time.perf_counter() - self.began >= max_seconds:
+                return Status.MAX_SECONDS
+            if state.accesses + best.reads >= max_accesses:
+                return Status.MAX_ACCESSES
+            before, state.access_limit = state.accesses, max_accesses - best.reads
+            method.step(problem, state)
+            self.epoch += 1
+            work = max(state.accesses - before, 1.0)
+            cost = problem.check_cost(method.point(problem, state)) if isinstance(best, _Best) else 0.0
+            if self.schedule.is_due(self.epoch, work, cost) or self.epoch == max_epochs or state.stalled:
+                stop = self._check()
+                if stop is not None or state.stalled:
+                    return stop or Status.STALLED
+        return None
+
+    def _check(self) -> Status | None:
         """Certify the current point, record it, and say whether to stop."""
-        best.update(problem, method.point(problem, state))
+        problem, state, best, tol = self.problem, self.state, self.best, self.tol
+        best.update(problem, self.method.point(problem, state))
         stop = None
         certificate = best.certificate(problem)
         if certificate.relative_gap <= tol:
@@ -214,84 +269,39 @@ def _run(
             if certificate.relative_gap <= tol:
                 stop = Status.CONVERGED
             else:
-                method.resync(problem, state)
+                self.method.resync(problem, state)
         elif isinstance(best, _Best) and hasattr(problem, "is_zero") and problem.is_zero(certificate, tol):
             stop = Status.ZERO_VALUE
         state.relative_gap = certificate.relative_gap
-        schedule.checked(certificate.relative_gap)
+        self.schedule.checked(certificate.relative_gap)
         values = (certificate.primal, certificate.dual, certificate.gap, certificate.relative_gap)
-        passes = state.accesses / max(problem.size, 1)
-        nonzeros = problem.nonzeros(best.w)
-        trace.append(Record(epoch, clock() - began, passes, *values, nonzeros, {**state.counts, **best.counts}))
-        for callback in callbacks:
-            if callback(trace[-1]) and stop is None:
+        seconds, passes = time.perf_counter() - self.began, state.accesses / max(problem.size, 1)
+        counts = {**state.counts, **best.counts}
+        self.trace.append(Record(self.epoch, seconds, passes, *values, problem.nonzeros(best.w), counts))
+        for callback in self.callbacks:
+            if callback(self.trace[-1]) and stop is None:
                 stop = Status.CALLBACK
         return stop
 
-    try:
-        if isinstance(start, State):
-            state = copy.deepcopy(start)
-            if type(state.best) is type(best):
-                best = state.best
-                stop = Status.STALLED if state.stalled else None
-                stop = Status.CONVERGED if best.certificate(problem).relative_gap <= tol else stop
-            else:  # another sort of certificate is asked for
-                state.best = best
-                stop = check()
-        else:
-            if isinstance(start, Handover) and start.solution.solver == method.name and start.solution.state is not None:
-                state = method.follow(problem, start.solution.state)
-            if state is None:
-                rng = _as_generator(random_state) if method.random else None
-                state = method.init(problem, _as_start(problem, start), rng)
-                if taken := WRITTEN.intersection(vars(state)):
-                    raise TypeError(f"the state of {method.name} keeps its own {sorted(taken)}: the loop writes there")
-            state.solver, state.best = method.name, best
-            given = None if isinstance(start, Handover) else _as_start(problem, start)
-            if given is not None and given.dual is not None:
-                best.update(problem, given)  # what was certified stays certified, also where a solver cannot begin at these points
-            stop = None if state.premature else check()
-        state.tol = tol
-        while stop is None and epoch < max_epochs:
-            if clock() - began >= max_seconds:
-                stop = Status.MAX_SECONDS
-                break
-            if state.accesses + best.reads >= max_accesses:
-                stop = Status.MAX_ACCESSES
-                break
-            before, state.access_limit = state.accesses, max_accesses - best.reads
-            method.step(problem, state)
-            epoch += 1
-            work = max(state.accesses - before, 1.0)
-            cost = problem.check_cost(method.point(problem, state)) if isinstance(best, _Best) else 0.0
-            if schedule.is_due(epoch, work, cost) or epoch == max_epochs or state.stalled:
-                stop = check()
-                if stop is None and state.stalled:
-                    stop = Status.STALLED
-        if not trace and not isinstance(start, State):  # no step was taken
-            stop = check() or stop
-        status = stop or Status.MAX_EPOCHS
-    except KeyboardInterrupt:
-        status = Status.INTERRUPTED
-        if best.w is None:
-            best.update(problem, problem.first_point())
-    best = copy.copy(best)  # the state keeps its own, or a resumed run would differ from an uninterrupted one
-    if status is not Status.CONVERGED or not trace:
-        best.confirm(problem)
-    if isinstance(best, Latest) and trace:  # sampled certificates read more in the end, and then say more
-        trace[-1] = best.last_record(trace[-1])
-    passes = state.accesses / max(problem.size, 1) if state is not None else 0.0
-    return Solution(
-        w=best.w,
-        b=best.b,
-        dual=best.a,
-        certificate=best.certificate(problem),
-        trace=trace,
-        status=status,
-        solver=method.name,
-        epochs=epoch,
-        seconds=clock() - began,
-        passes=passes,
-        state=state,
-        aux=best.aux,
-    )
+    def _finish(self, status: Status) -> Solution:
+        """The best points; their certificate is computed from the data if that was not done already."""
+        problem, state, trace = self.problem, self.state, self.trace
+        best = copy.copy(self.best)  # the state keeps its own, or a resumed run would differ from an uninterrupted one
+        if status is not Status.CONVERGED or not trace:
+            best.confirm(problem)
+        if isinstance(best, Latest) and trace:  # sampled certificates read more in the end, and then say more
+            trace[-1] = best.last_record(trace[-1])
+        return Solution(
+            w=best.w,
+            b=best.b,
+            dual=best.a,
+            certificate=best.certificate(problem),
+            trace=trace,
+            status=status,
+            solver=self.method.name,
+            epochs=self.epoch,
+            seconds=time.perf_counter() - self.began,
+            passes=state.accesses / max(problem.size, 1) if state is not None else 0.0,
+            state=state,
+            aux=best.aux,
+        )
