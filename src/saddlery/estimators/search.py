@@ -161,7 +161,10 @@ class Search(NamedTuple):
         task, number = part
         step, end = task.part(number, alphas.size * len(data.labels), "strength")
 
-        tell = None if step is None else lambda alpha, solution: step() and False
+        def tell(alpha: float, solution: Any) -> None:
+            if step is not None:
+                step()
+
         paths = [path(problem, alphas, on_solution=tell, **self.options) for problem in self.problems(data, penalty, fold)]
         if any(len(result) < alphas.size or result.statuses[-1] is Status.INTERRUPTED for result in paths):
             raise KeyboardInterrupt  # the loop turns Ctrl-C into a status; half a search has nothing to offer

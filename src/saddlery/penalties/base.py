@@ -77,7 +77,7 @@ def sum_values(penalty, w):
     return total
 
 
-@kernel(fast_sums=True)
+@kernel
 def sum_conjugates(penalty, u, scale):
     """g*(scale u) = sum_j g_j*(scale u_j): infinite if one of them is."""
     total = 0.0

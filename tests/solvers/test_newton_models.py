@@ -1,0 +1,83 @@
+"""The pieces of a Newton step: the model on columns, and the line search."""
+
+import numpy as np
+import pytest
+
+import saddlery as sd
+from saddlery.penalties import L1, L2, ElasticNet
+from saddlery.solvers.gram_model import worst_violation
+from saddlery.solvers.newton_search import search_along
+from saddlery.solvers.prox_newton import ProxNewton
+from saddlery.solvers.residual_model import minimise_on_columns
+from saddlery.solvers.working_block import WorkingBlock
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+def test_a_model_with_more_weights_than_rows_is_solved(intercept):
+    """With an l2 part, by conjugate gradients: columns that are nearly alike would take sweeps without end."""
+    rng = np.random.default_rng(0)
+    n, d = 60, 300
+    X = rng.standard_normal((n, 3)) @ rng.standard_normal((3, d)) + 0.05 * rng.standard_normal((n, d))
+    y = np.sign(X[:, 0])
+    problem = sd.LinearProblem(X, y, "logistic", ElasticNet(1e-3, 0.01), fit_intercept=intercept)
+    block = WorkingBlock(problem, np.arange(d), gram_form=False)
+    r, h = problem.s * rng.standard_normal(n), problem.s * (0.1 + rng.random(n))
+    r -= r.mean() * intercept
+    gradient, origin = X.T @ r, np.zeros(d + intercept)
+    violation = worst_violation(problem.penalty, origin[:d], gradient)
+    u, _, products = minimise_on_columns(problem, block, r, h, origin, gradient, violation, careful=True)
+    assert products > 0
+    assert 2 * np.count_nonzero(u[:d]) > n
+    slopes = r + h * (X @ u[:d] + (u[d] if intercept else 0.0))
+    assert worst_violation(problem.penalty, u[:d], X.T @ slopes) <= 0.05 * violation
+    if intercept:
+        assert abs(slopes.sum()) <= 0.05 * violation
+
+
+def search(penalty, l2):
+    """A Newton step from zero on separable rows; its size, and the objective as a function of the size."""
+    rng = np.random.default_rng(1)
+    y = np.where(np.arange(40) % 2, 1.0, -1.0)
+    X = y[:, None] + 0.3 * rng.standard_normal((40, 2))
+    problem = sd.LinearProblem(X, y, "logistic", penalty)
+    r = problem.s * problem.slopes(np.zeros(40))
+    move = np.linalg.solve(0.25 * (X.T * problem.s) @ X + 1e-4 * np.eye(2), -X.T @ r)
+    w, room = np.zeros(2), [np.empty(40) for _ in range(4)]
+    start = (problem.loss_value(np.zeros(40), 0.0), np.arange(2), np.zeros(2), move, l2, w, np.empty(2))
+    args = (problem.loss, penalty, y, problem.s, np.zeros(40), X @ move, 0.0, 0.0, r)
+    size, loss, value = search_along(*args, *start, *room)
+    np.testing.assert_allclose(w, size * move)
+    np.testing.assert_allclose(room[0], X @ w)
+    np.testing.assert_allclose(room[2], problem.s * problem.slopes(X @ w))
+    assert loss + value == pytest.approx(problem.primal(w, 0.0), rel=1e-12)
+    return size, lambda t: problem.primal(t * move, 0.0)
+
+
+def test_steps_go_on_where_slopes_saturate():
+    size, objective = search(L2(1e-4), 1e-4)
+    assert size > 1.5
+    best = min(objective(t) for t in np.linspace(0.0, 4.0 * size, 400))
+    assert objective(1.0) - objective(size) >= 0.5 * (objective(1.0) - best)
+
+
+def test_steps_with_l1_are_not_lengthened():
+    assert search(L1(1e-4), -1.0)[0] == 1.0
+
+
+def test_early_gram_matrices_serve_twice(monkeypatch):
+    rng = np.random.default_rng(2)
+    X = rng.standard_normal((1500, 400))
+    y = np.sign(X[:, :60].sum(axis=1) + 5.0 * rng.standard_normal(1500))
+    problem = sd.LinearProblem(X, y, "logistic", L1(0.012))
+    made, taken = [], []
+    update, step = WorkingBlock.update_gram, ProxNewton._newton_step
+    monkeypatch.setattr(WorkingBlock, "update_gram", lambda self, *args: made.append(1) or update(self, *args))
+    monkeypatch.setattr(ProxNewton, "_newton_step", lambda self, *args: taken.append(1) or step(self, *args))
+    twice = sd.solve(problem, "prox_newton", tol=1e-9)
+    assert 0 < len(made) < len(taken)
+    monkeypatch.setattr("saddlery.solvers.prox_newton.WORTH_CHORDS", 10**9)
+    made.clear()
+    taken.clear()
+    once = sd.solve(problem, "prox_newton", tol=1e-9)
+    assert len(made) == len(taken)
+    np.testing.assert_allclose(twice.w, once.w, atol=1e-5)
