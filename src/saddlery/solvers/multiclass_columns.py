@@ -255,7 +255,7 @@ class ColumnStep(Present):
             if len(free):
                 ends = np.concatenate([ends, free + bent.sum(axis=1)])
             Z -= shift[:, None]
-            state.forecast = self._foresee(state, start, move, shift, slopes, ends, Z)
+            state.forecast = self._foresee(problem, state, start, move, shift, slopes, ends, Z)
         else:
             Z -= shift[:, None]
         return move, shift, Z

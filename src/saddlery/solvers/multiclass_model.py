@@ -33,6 +33,7 @@ __all__ = [
 
 CHUNK = 1_000_000  # numbers in a block of weighted rows, which should stay in cache
 ROWS = 256  # at a time, so that they stay in cache
+WHOLE = 0.6  # share of a move from which on all of it is taken
 CROSSING = 10  # weights that may stay at zero where two moves are combined
 AT_ONCE = 1.5  # products with all copied columns that take no longer than one for each class with its own
 EPOCHS = 8  # of coordinate descent between two exact solves
@@ -207,10 +208,12 @@ def best_of_two(
     m: int,
     product: Callable[[np.ndarray], np.ndarray],
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The move that minimises q.v + 1/2 v'Hv + g(u + v) over combinations of two, with its product H v.
+    """The move that minimises q.v + 1/2 v'Hv + g(u + v) over combinations of two that lead to the signs of u + move, with H v.
 
-    `bent` is H move, `last` the other move and its product. The signs of u + move are kept: the few weights that would cross zero
-    stay there. If that is worse, or there is no other move, v is as much of `move` as certainly descends.
+    `bent` is H move, `last` the other move and its product. If no such combination is better, or there is no other move, v is
+    `move`, or as much of it as certainly descends. A little less than all would be a little better, but weights on their way to
+    zero would stop just before it: with whole moves mnist at 0.1 alpha_max takes 5 products instead of 8. Where too little of a
+    move descends for that, combinations are taken in which a few weights that would cross zero stay there.
     """
     l1, l2, old = penalty.threshold, penalty.strong_convexity, u[:m]
     new = old + move[:m]
@@ -222,7 +225,7 @@ def best_of_two(
         return float(w @ Hv) + l2 * float(v[:m] @ w[:m])
 
     fall, a = linear(move), square(move, bent, move)
-    size = min(1.0, -fall / a) if a > 0.0 else 1.0
+    size = -fall / a if -fall < WHOLE * a else 1.0
     if last is not None:
         slope = q.copy()
         slope[:m] += l1 * np.sign(new) + l2 * old
@@ -233,10 +236,11 @@ def best_of_two(
             x, y = (e * g - c * f) / determinant, (e * f - a * g) / determinant
             best, bent_best = x * move + y * last[0], x * bent + y * last[1]
             wrong = np.flatnonzero(np.sign(old + best[:m]) != np.sign(new))
-            if 0 < len(wrong) <= CROSSING:
+            most = 0 if size == 1.0 else CROSSING
+            if 0 < len(wrong) <= most:
                 best[wrong] = -old[wrong]
                 bent_best = product(best)
-            if len(wrong) <= CROSSING and linear(best) + 0.5 * square(best, bent_best, best) <= size * (fall + 0.5 * size * a):
+            if len(wrong) <= most and linear(best) + 0.5 * square(best, bent_best, best) <= size * (fall + 0.5 * size * a):
                 return best, bent_best
     return (move, bent) if size == 1.0 else (size * move, size * bent)
 

@@ -14,6 +14,7 @@ import numpy as np
 from saddlery.losses.elementary import decaying_exp
 from saddlery.parts import kernel
 from saddlery.solvers.base import Needs
+from saddlery.solvers.four_wide import WIDTH, add_four, padded
 
 __all__ = ["RowNeeds", "add_pairs", "balance", "expand_rows", "gradient_of", "model_rows", "new_room"]
 
@@ -155,26 +156,29 @@ def add_products(cols, weighted, out):
 
 @kernel(fast_sums=True)
 def add_row_products(rows, weighted, row, out):
-    """The same from rows of the data; `weighted` is kept by classes, and `row` is room for one of its rows."""
-    k = out.shape[1]
+    """The same from rows of the data, into a flat `out`; `weighted` is kept by classes, and `row` is room for one of its rows. This
+    and `out` hold a multiple of four classes, the last ones zeros."""
+    k, width = weighted.shape[1], np.uint64(row.shape[0])
     for i in range(weighted.shape[0]):
         for l in range(k):
             row[l] = weighted[i, l]
         for p in range(rows.first(i), rows.last(i)):
-            value = rows.entry(p)
-            j = rows.position(i, p)
-            for l in range(k):
-                out[j, l] += value * row[l]
+            value = 1.0 * rows.entry(p)  # single precision becomes double
+            at = np.uint64(rows.position(i, p)) * width
+            for l in range(np.uint64(0), width, np.uint64(WIDTH)):
+                add_four(out, at + l, value, row, l)
 
 
 def gradient_of(matrix: Any, weighted: np.ndarray) -> np.ndarray:
     """X' weighted, shape (d, k), in C order."""
     if not matrix.is_sparse and matrix.values.dtype == np.float64:
         return np.dot(matrix.values.T, weighted)
-    out = np.zeros((matrix.shape[1], weighted.shape[1]))
-    if matrix.is_sparse and out.size <= IN_CACHE and matrix.has("rows") and weighted.flags.f_contiguous:
-        add_row_products(matrix.rows, weighted, np.empty(out.shape[1]), out)
-        return out
+    d, k = matrix.shape[1], weighted.shape[1]
+    if matrix.is_sparse and d * k <= IN_CACHE and matrix.has("rows") and weighted.flags.f_contiguous:
+        wide = np.zeros((d, padded(k)))
+        add_row_products(matrix.rows, weighted, np.zeros(padded(k)), wide.ravel())
+        return np.ascontiguousarray(wide[:, :k])
+    out = np.zeros((d, k))
     add_products(matrix.cols, np.ascontiguousarray(weighted), out)
     return out
 

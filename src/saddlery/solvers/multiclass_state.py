@@ -28,7 +28,7 @@ FEWEST = 64  # pairs that may enter in one round, at least,
 FEW = 32  # or one in so many of all pairs, or rows
 NEAR = 0.8  # share of the threshold above which a slope makes a pair of tall data enter: the model can then be used longer
 FEW_WEIGHTS = 8  # one in so many, below which margins are added up by single weights (mnist at 0.1: 46 -> 11 ms)
-BEND = 0.6  # of D'HD that the entropy loses at the end of a model: 1/2, and some for higher terms
+THIRD = 1.0  # of terms of third order that a forecast allows for, in units of (D'HD)^(3/2)
 
 
 class Forecast(NamedTuple):
@@ -282,8 +282,13 @@ class Present(Solver):
             dual = max(dual, own - 0.5 / l2 * state.excess)
         return (primal - dual) / problem.scale
 
+    def _near(self, problem: Any, state: NewtonState) -> float:
+        """D'HD of a step from which on terms of third order are small enough for its model to end the run."""
+        return float(problem.scale) * (state.tol / THIRD) ** (2.0 / 3.0)
+
     def _foresee(
         self,
+        problem: Any,
         state: NewtonState,
         start: np.ndarray,
         move: np.ndarray,
@@ -300,5 +305,6 @@ class Present(Solver):
         m = len(start)
         free = len(ends) - m
         bend = float((ends[:m] - slopes) @ move) + float((ends[m:] - state.slope[:free]) @ shift[:free])
-        own = state.value - float(ends[:m] @ start) - float(ends[m:] @ state.b[:free]) - BEND * bend
+        third = THIRD * max(bend / problem.scale, 0.0) ** 0.5
+        own = state.value - float(ends[:m] @ start) - float(ends[m:] @ state.b[:free]) - (0.5 + third) * bend
         return Forecast(own, float(np.abs(ends[:m]).max(initial=0.0)), along, shift, state.V)

@@ -1,0 +1,29 @@
+"""Products of the data with rows of k numbers."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from saddlery.matrix import as_matrix
+from saddlery.solvers.four_wide import WIDTH, _plain_add_four, padded
+from saddlery.solvers.multiclass_rows import gradient_of
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("k", [2, 3, 4, 5, 9])
+def test_sparse_products_are_those_of_arrays(k, dtype):
+    rng = np.random.default_rng(k)
+    X = sp.random_array((40, 13), density=0.3, rng=rng, format="csr").astype(dtype)
+    by_classes = rng.standard_normal((k, 40))
+    exact = X.toarray().astype(np.float64).T @ by_classes.T
+    for weighted in (by_classes.T, np.ascontiguousarray(by_classes.T)):  # over the rows of X, and over its columns
+        product = gradient_of(as_matrix(X), weighted)
+        assert product.flags.c_contiguous
+        np.testing.assert_allclose(product, exact, rtol=1e-12, atol=1e-12)
+
+
+def test_four_at_once_without_the_compiler():
+    out, x = np.arange(8.0), np.arange(10.0, 18.0)
+    _plain_add_four(out, 4, 2.0, x, 1)
+    np.testing.assert_array_equal(out, [0.0, 1.0, 2.0, 3.0, 4.0 + 22.0, 5.0 + 24.0, 6.0 + 26.0, 7.0 + 28.0])
+    assert [padded(count) for count in (1, WIDTH, WIDTH + 1)] == [WIDTH, WIDTH, 2 * WIDTH]
