@@ -16,7 +16,7 @@ from saddlery.parts import kernel
 from saddlery.solvers.base import Needs
 from saddlery.solvers.four_wide import WIDTH, add_four, padded
 
-__all__ = ["RowNeeds", "add_pairs", "balance", "expand_rows", "gradient_of", "model_rows", "new_room"]
+__all__ = ["RowNeeds", "add_pairs", "balance", "expand_rows", "gradient_of", "model_rows", "new_room", "weigh_slopes"]
 
 
 BLOCK = 256  # rows at a time: k x BLOCK numbers stay in cache
@@ -110,6 +110,17 @@ def expand_rows(loss, codes, s, T, along, size, b, margin, tau, new, V, room):
         for l in range(k):
             multiply_by(loss, total, V[l, low:high])
     return value, limit
+
+
+@kernel(fast_sums=True)
+def weigh_slopes(loss, codes, s, V, out):
+    """out = s (V - Y), by classes."""
+    for l in range(V.shape[0]):
+        for i in range(s.shape[0]):
+            out[l, i] = V[l, i] * s[i]
+    for i in range(s.shape[0]):
+        out[codes[i], i] -= s[i]
+    return out
 
 
 @kernel(fast_sums=True)

@@ -20,7 +20,7 @@ from saddlery.penalties.base import largest
 from saddlery.point import Point
 from saddlery.problems.multiclass import BLOCK, Extremes
 from saddlery.solvers.base import Solver, State
-from saddlery.solvers.multiclass_rows import add_pairs, balance, expand_rows, gradient_of, model_rows, new_room
+from saddlery.solvers.multiclass_rows import add_pairs, balance, expand_rows, gradient_of, model_rows, new_room, weigh_slopes
 
 __all__ = ["Forecast", "NewtonState", "Present"]
 
@@ -115,13 +115,6 @@ def slopes_by_rows(V: np.ndarray, codes: np.ndarray) -> np.ndarray:
     return A
 
 
-def weigh_slopes(problem: Any, V: np.ndarray, out: np.ndarray) -> np.ndarray:
-    """s (V - Y), by classes."""
-    np.multiply(V, problem.s, out=out)
-    out[problem.codes, np.arange(problem.n)] -= problem.s
-    return out
-
-
 def _excess(penalty: Any, G: np.ndarray) -> float:
     """sum (|G| - threshold)_+^2, if that matters."""
     if penalty.strong_convexity == 0.0:
@@ -204,7 +197,7 @@ class Present(Solver):
     def _judge(self, problem: Any, state: NewtonState) -> None:
         """The slopes as the dual point, their products with all columns, and an estimate of the gap."""
         state.forget_slopes()
-        weighted = weigh_slopes(problem, state.V, state.weighted)
+        weighted = weigh_slopes(problem.loss, problem.codes, problem.s, state.V, state.weighted)
         state.slope = weighted.sum(axis=1) if problem.fit_intercept else np.zeros(problem.k)
         self._multiply_slopes(problem, state, weighted.T)
         state.gap = self._estimate(problem, state)
@@ -227,7 +220,8 @@ class Present(Solver):
             Z += shift[:, None]
         if not model_rows(problem.loss, V, Z, state.room):
             return False
-        G = gradient_of(problem.matrix, weigh_slopes(problem, Z, state.weighted).T)
+        weighted = weigh_slopes(problem.loss, problem.codes, problem.s, Z, state.weighted)
+        G = gradient_of(problem.matrix, weighted.T)
         state.accesses += problem.size
         expected = gap(float(largest(problem.penalty, G.ravel())))  # also of the pairs that the model did not hold
         if expected > state.tol:
