@@ -126,7 +126,7 @@ def test_values_of_many_points_are_those_of_each(data, penalty, kind, intercept)
     problem = sd.LinearProblem(X, y, "squared", penalty, weights, intercept)
     rng = np.random.default_rng(4)
     W, factors, moments = rng.standard_normal((3, 8)) * [[0.0], [0.1], [1.0]], np.array([3.0, 1.0, 0.2]), moments_of(problem)
-    primal, dual = certified_values(moments, penalty, factors, W)
+    primal, dual, _ = certified_values(moments, penalty, factors, W).T
     b = moments.intercepts(W)
     assert b.any() == intercept
     for k in range(3):
@@ -169,7 +169,7 @@ def test_certificates_from_moments_hold_without_rounding(data, intercept, shift,
     for seed in range(4):
         W = np.random.default_rng(seed).standard_normal((2, 8)) * 1e-9
         W += [sd.solve(problem.with_penalty(L1(1e-4 * f)), "covariance", tol=0.0, max_epochs=3).w for f in factors]
-        primal, dual = certified_values(moments, problem.penalty, factors, W)
+        primal, dual, _ = certified_values(moments, problem.penalty, factors, W).T
         for k, b in enumerate(moments.intercepts(W)):
             exact = _exact_objective(X, y, W[k], b, 1e-4 * factors[k])
             assert dual[k] <= exact

@@ -33,7 +33,7 @@ class FoldMoments(NamedTuple):
         """The held-out loss for each strength; None if rounding leaves a fit uncertified, or a loss without digits."""
         train, held_out, factors = self.train, self.held_out, alphas / penalty.alpha
         W, _ = minimise_moments(train, penalty, factors)
-        primal, dual = certified_values(train, penalty, factors, W)
+        primal, dual, _ = certified_values(train, penalty, factors, W).T
         if not (primal - dual <= 0.5 * tol * train.yy).all():
             return None
         V = np.column_stack([-W, np.ones(len(W)), -train.intercepts(W)])

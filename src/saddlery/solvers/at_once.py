@@ -54,17 +54,15 @@ def solutions_at_once(problem: Any, method: Any, factors: np.ndarray, tol: float
     (array([0.5]), array([-0.5,  0.5]), True)
     """
     began = time.perf_counter()
-    W, intercepts, primals, duals, scale, state = method.points(problem, factors)
+    W, intercepts, values, scale, state = method.points(problem, factors)
     state.solver = method.name
-    gaps, nonzeros = primals - duals, np.count_nonzero(W, axis=1).tolist()
-    relative = (gaps / scale if scale > 0.0 else gaps).tolist()
     seconds, passes = (time.perf_counter() - began) / len(W), state.accesses / max(problem.size, 1)
     solutions: list[Solution] = []
-    points = zip(W, intercepts.tolist(), factors.tolist(), nonzeros, strict=True)
-    values = zip(primals.tolist(), duals.tolist(), gaps.tolist(), relative, strict=True)
-    for (w, b, factor, count), (primal, dual, gap, part) in zip(points, values, strict=True):
-        record = Record(0, seconds, passes, primal, dual, gap, part, count, {})
-        certificate, late = Certificate(primal, dual, gap, part, scale), partial(_residuals, problem, factor, w, b)
-        status = Status.CONVERGED if part <= tol else Status.STALLED
+    for w, b, factor, (primal, dual, count) in zip(W, intercepts.tolist(), factors.tolist(), values.tolist(), strict=True):
+        gap = primal - dual
+        relative = gap / scale if scale > 0.0 else gap
+        record = Record(0, seconds, passes, primal, dual, gap, relative, int(count), {})
+        certificate, late = Certificate(primal, dual, gap, relative, scale), partial(_residuals, problem, factor, w, b)
+        status = Status.CONVERGED if relative <= tol else Status.STALLED
         solutions.append(_LateSolution(w, b, late, certificate, Trace([record]), status, method.name, 0, seconds, passes))
     return solutions, state

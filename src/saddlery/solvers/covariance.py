@@ -39,12 +39,11 @@ class _State(State):
 
 
 class CertifiedPoints(NamedTuple):
-    """Weights (as rows) and intercepts for several strengths, bounds of their primal and dual values, and the unit of gaps."""
+    """For several strengths: weights (rows), intercepts, primal and dual values with nonzeros (rows); the unit of gaps, a state."""
 
     W: np.ndarray
     b: np.ndarray
-    primal: np.ndarray
-    dual: np.ndarray
+    values: np.ndarray
     scale: float
     state: _State
 
@@ -85,7 +84,7 @@ class Covariance(Solver):
         W, q = minimise_moments(moments, problem.penalty, factors)
         values = certified_values(moments, problem.penalty, factors, W)
         state = _State(moments, W[-1].copy(), q, 2.0 * problem.matrix.nnz)
-        return CertifiedPoints(W, moments.intercepts(W), *values, 0.5 * moments.yy, state)
+        return CertifiedPoints(W, moments.intercepts(W), values, 0.5 * moments.yy, state)
 
     def point(self, problem: Any, state: _State) -> Point:
         return Point(state.w, float(state.moments.intercepts(state.w[None, :])[0]), None)

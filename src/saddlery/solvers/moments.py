@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from saddlery.parts import kernel
-from saddlery.penalties.base import ROUNDING, sum_values
+from saddlery.penalties.base import ROUNDING, largest, sum_values
 from saddlery.solvers.gram_model import SMALL_FACE, minimise, solve_multiples, worst_violation
 from saddlery.solvers.streamed_block import make_block
 
@@ -48,36 +48,32 @@ class Moments(NamedTuple):
     n: int
 
     @property
-    def known(self) -> float:
-        """What a component of the gradient is known to, as far as minimising goes."""
-        return KNOWN * float(np.abs(self.c).max())
-
-    @property
     def gamma(self) -> float:
         """Bound on the rounding errors of sums over all rows, and of what is computed from them, relative to the sizes."""
         return _gamma(self.n, len(self.c))
 
     def intercepts(self, W: np.ndarray) -> np.ndarray:
         """The best intercept for each row of W."""
-        level = np.full(len(W), self.level)
-        return level if self.mean is None else level - W @ self.mean
+        return np.zeros(len(W)) if self.mean is None else self.level - W @ self.mean
 
 
 # --------------------------------------------------------------------------- certificates
 
 
 @kernel
-def certify_each(penalty, factors, gram, c, yy, sizes, y_size, gamma, threshold, bounds, W, u, primal, dual):
-    """Upper bounds of the objectives at the rows of W under f_k times the penalty, and lower bounds of their duals.
+def certify_each(penalty, factors, gram, c, yy, sizes, y_size, gamma, threshold, bounds, W, out):
+    """out_k = an upper bound of the objective at W_k under f_k times the penalty, a lower bound of its dual, and its nonzeros.
 
     The dual point is t times the residuals, where t is 1, or if the penalty `bounds` u = X'(s a) the peak of the parabola along the
     ray, as far as allowed. Conjugates grow with |u|, so to enlarge u by what rounding may have taken from it is safe.
     """
+    u = np.empty(c.shape[0])
     for k in range(factors.shape[0]):
         f, w = factors[k], W[k]
-        reach = y_size
+        reach, count = y_size, 0
         for j in range(w.shape[0]):
             reach += abs(w[j]) * sizes[j]
+            count += w[j] != 0.0
         cw, wGw, top = 0.0, 0.0, 0.0
         for j in range(w.shape[0]):
             product = 0.0
@@ -90,7 +86,7 @@ def certify_each(penalty, factors, gram, c, yy, sizes, y_size, gamma, threshold,
         error = gamma * reach * reach
         second = max(wGw - 2.0 * cw + yy, 0.0)
         value = f * sum_values(penalty, w)
-        primal[k] = 0.5 * second + value + error + gamma * value
+        out[k, 0] = 0.5 * second + value + error + gamma * value
         t = 1.0
         if bounds and second > 0.0:
             t = min(max(0.0, (yy - cw) / second), 2.0)
@@ -99,34 +95,35 @@ def certify_each(penalty, factors, gram, c, yy, sizes, y_size, gamma, threshold,
         conjugate = 0.0
         for j in range(w.shape[0]):
             conjugate += penalty.coordinate_conjugate(t * u[j] / f)
-        dual[k] = t * (yy - cw) - 0.5 * t * t * second - f * conjugate * (1.0 + gamma) - (t + t * t) * error
+        out[k, 1] = t * (yy - cw) - 0.5 * t * t * second - f * conjugate * (1.0 + gamma) - (t + t * t) * error
+        out[k, 2] = count
 
 
-def certified_values(moments: Moments, penalty: Any, factors: np.ndarray, W: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Bounds of the primal values at the rows of W under the penalty times each factor, and of the dual values of their residuals.
+def certified_values(moments: Moments, penalty: Any, factors: np.ndarray, W: np.ndarray) -> np.ndarray:
+    """For the rows of W under the penalty times each factor: bounds of primal value and dual value, and the number of nonzeros.
 
     Examples
     --------
     >>> import saddlery as sd
     >>> problem = sd.LinearProblem([[1.0], [-1.0]], [1.0, -1.0], "squared", sd.penalties.L1(0.5))
-    >>> primal, dual = certified_values(moments_of(problem), problem.penalty, np.array([1.0, 2.0]), np.array([[0.5], [0.0]]))
-    >>> primal.round(12), dual.round(12)
-    (array([0.375, 0.5  ]), array([0.375, 0.5  ]))
+    >>> certified_values(moments_of(problem), problem.penalty, np.array([1.0, 2.0]), np.array([[0.5], [0.0]])).round(12)
+    array([[0.375, 0.375, 1.   ],
+           [0.5  , 0.5  , 0.   ]])
     """
-    primal, dual = np.empty(len(W)), np.empty(len(W))
+    out = np.empty((len(W), 3))
     facts = (moments.gram, moments.c, moments.yy, moments.sizes, moments.y_size, moments.gamma)
-    bounds = penalty.strong_convexity == 0.0
-    certify_each(penalty, factors, *facts, penalty.threshold, bounds, W, np.empty(len(moments.c)), primal, dual)
-    return primal, dual
+    certify_each(penalty, factors, *facts, penalty.threshold, penalty.strong_convexity == 0.0, W, out)
+    return out
 
 
 def minimise_moments(moments: Moments, penalty: Any, factors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The best weights under the penalty times each factor as rows, each the start of the next; and the last gradient."""
     d = len(moments.c)
-    W, w, q = np.zeros((len(factors), d)), np.zeros(d), -moments.c
+    W, q = np.empty((len(factors), d)), -moments.c
     if d <= SMALL_FACE:
-        solve_multiples(penalty, factors, moments.gram, w, q, ACCURACY, moments.known, W)
+        solve_multiples(penalty, factors, moments.gram, q, ACCURACY, KNOWN, W)
         return W, q
+    w = np.zeros(d)
     for row, factor in zip(W, factors, strict=True):
         descend(moments, penalty.scaled(factor), w, q)
         row[:] = w
@@ -136,7 +133,7 @@ def minimise_moments(moments: Moments, penalty: Any, factors: np.ndarray) -> tup
 def descend(moments: Moments, penalty: Any, w: np.ndarray, q: np.ndarray) -> None:
     """Minimise the model from w, in place; q is the gradient there, kept current."""
     violation = worst_violation(penalty, w, q)
-    tol = max(ACCURACY * violation, moments.known)
+    tol = max(ACCURACY * violation, KNOWN * largest(penalty, moments.c))
     if violation > tol:
         minimise(penalty, moments.gram, w, q, 0, tol)
 
@@ -152,11 +149,12 @@ def moments_of(problem: Any) -> Moments:
     """The moments of a problem with squared loss, by one pass over its data, or two if there is an intercept."""
     matrix, y, s, n = problem.matrix, problem.y, problem.s, problem.n
     dense = matrix.compiled and not matrix.is_sparse
-    if not problem.fit_intercept and dense and matrix.values.dtype == np.float64 and s.min() == s.max():
-        gram, c, yy = matrix.values.T @ matrix.values, matrix.values.T @ y, float(y @ y)
-        gram *= s[0]
-        c *= s[0]
-        return Moments(gram, c, yy * s[0], None, 0.0, np.sqrt(gram.diagonal()), math.sqrt(yy * s[0]), n)
+    if not problem.fit_intercept and dense and matrix.values.dtype == np.float64 and problem.equal_weights:
+        share = float(s[0])
+        gram, c, yy = matrix.values.T @ matrix.values, matrix.values.T @ y, float(y.dot(y)) * share
+        gram *= share
+        c *= share
+        return Moments(gram, c, yy, None, 0.0, np.sqrt(gram.diagonal()), math.sqrt(yy), n)
     mean = problem.gradient(np.ones(n)) if problem.fit_intercept else None
     level = problem.constant
     yy = float(s @ np.square(y - level))
