@@ -150,8 +150,8 @@ def moments_of(problem: Any) -> Moments:
     matrix, y, s, n = problem.matrix, problem.y, problem.s, problem.n
     dense = matrix.compiled and not matrix.is_sparse
     if not problem.fit_intercept and dense and matrix.values.dtype == np.float64 and problem.equal_weights:
-        share = float(s[0])
-        gram, c, yy = matrix.values.T @ matrix.values, matrix.values.T @ y, float(y.dot(y)) * share
+        columns, share = matrix.values.T, float(s[0])
+        gram, c, yy = columns.dot(matrix.values), columns.dot(y), float(y.dot(y)) * share
         gram *= share
         c *= share
         return Moments(gram, c, yy, None, 0.0, np.sqrt(gram.diagonal()), math.sqrt(yy), n)
