@@ -108,7 +108,8 @@ def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return importlib.import_module(f"saddlery.{name}")
     if name in _PLACES:
-        return getattr(importlib.import_module(_PLACES[name]), name)
+        found = globals()[name] = getattr(importlib.import_module(_PLACES[name]), name)  # the next time it is there
+        return found
     raise AttributeError(f"module 'saddlery' has no attribute {name!r}")
 
 

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,16 +16,15 @@ from saddlery.certificate import Certificate
 from saddlery.errors import InputError
 from saddlery.matrix import ROOM
 from saddlery.problems.linear import LinearProblem
-from saddlery.problems.together import evaluate_together
+from saddlery.solvers.at_once import solutions_at_once
 from saddlery.solvers.auto import resolve
-from saddlery.solvers.base import Record, Solution, Solver, Status, Trace
+from saddlery.solvers.base import Record, Solution, Solver, Status
 from saddlery.solvers.loop import Handover, solve
 from saddlery.threads import small_products_on_one_thread
 
 __all__ = ["PathResult", "alpha_grid", "path"]
 
 WORTH_COLUMNS = 4  # strengths: from here on a copy of the data by columns pays on wide data (folds of news20: 1.33 -> 0.98 s)
-TOGETHER = 20_000_000  # margins that are kept at a time for certificates of several strengths
 
 
 @dataclass
@@ -206,46 +204,24 @@ def _solved(
     problem: LinearProblem, grid: np.ndarray, solver: str | Solver, start: Any, options: dict[str, Any]
 ) -> Iterator[Solution]:
     """The solutions for all strengths, each the start of the next; those that can be had together are."""
-    _ = problem.scale, problem.constant_gradient, problem._dual_at_zero  # shared by the problems of all strengths
     wide = problem.d > problem.n / 4 and problem.matrix.nnz <= ROOM and problem.matrix.compiled
     if wide and grid.size >= WORTH_COLUMNS and problem.penalty.threshold > 0.0:
         _ = problem.matrix.cols  # most rounds will then read a few columns only
     first = resolve(problem, solver)
     if problem.penalty.strong_convexity == 0.0:
         solver = first  # no rule of the choice asks how strong an l1 penalty is
-    known: Iterator[Solution] = iter(())
-    if hasattr(first, "points") and start is None and not options["callbacks"] and options["max_seconds"] is None:
-        known = _solved_together(problem, grid, first, options["tol"])
+    if hasattr(first, "points") and start is None and not options["callbacks"]:
+        known, state = solutions_at_once(problem, first, grid / problem.penalty.alpha, options["tol"])
+        if all(solution.status is Status.CONVERGED for solution in known):
+            yield from known
+            return
+        start = Handover(replace(known[-1], state=state))
+    _ = problem.scale, problem.constant_gradient, problem._dual_at_zero  # shared by the problems of all strengths
     for alpha in grid:
-        solution = next(known, None)
-        if solution is None or solution.status is not Status.CONVERGED:
-            single = problem.with_penalty(problem.penalty.scaled(alpha / problem.penalty.alpha))
-            solution = solve(single, solver, start=start, **options)
+        single = problem.with_penalty(problem.penalty.scaled(alpha / problem.penalty.alpha))
+        solution = solve(single, solver, start=start, **options)
         yield solution
         start = Handover(solution)
-
-
-def _solved_together(problem: LinearProblem, grid: np.ndarray, method: Any, tol: float) -> Iterator[Solution]:
-    """Solutions for all strengths by a solver that needs the data once only; the data are read together for their certificates.
-
-    The products of a certificate then cost little more for all strengths than for one (cpusmall, 20 lassos: 10.9 -> 1.2 ms). Those
-    that rounding has kept from the tolerance are not converged: they are for the caller to improve.
-    """
-    began, factors = time.perf_counter(), grid / problem.penalty.alpha
-    W, b = method.points(problem, factors)
-    nonzeros = np.count_nonzero(W, axis=1).tolist()
-    spent = (time.perf_counter() - began) / grid.size
-    size = max(1, TOGETHER // problem.n)
-    for first in range(0, grid.size, size):
-        began, part = time.perf_counter(), slice(first, first + size)
-        values = evaluate_together(problem, factors[part], W[part], b[part])
-        seconds = spent + (time.perf_counter() - began) / len(values.a)
-        points = zip(W[part], b[part].tolist(), values.a, nonzeros[part], strict=True)
-        for (w, intercept, a, count), primal, dual in zip(points, values.primal.tolist(), values.dual.tolist(), strict=True):
-            certificate = problem.certificate(primal, dual, a)
-            record = Record(0, seconds, 2.0, primal, dual, certificate.gap, certificate.relative_gap, count)
-            status = Status.CONVERGED if certificate.relative_gap <= tol else Status.STALLED
-            yield Solution(w, intercept, a, certificate, Trace([record]), status, method.name, 0, seconds, 2.0)
 
 
 def check_alphas(alphas: Any) -> np.ndarray:

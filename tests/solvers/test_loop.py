@@ -286,7 +286,7 @@ def test_what_a_point_brings_along_is_never_taken_as_proved(shortcut, make_probl
     """A solver that claims too much: the certificate at the end is that of the data."""
     problem = make_problem(sd.losses.Squared(), L1(0.1))
 
-    class Boasting(SOLVERS.get("covariance")):
+    class Boasting(SOLVERS.get("primal_cd")):
         def point(self, problem, state):
             w = np.zeros(problem.d)
             lies = {"Xw": problem.y.copy(), "Xta": np.zeros(problem.d), "loss": 0.0, "aux": "anything"}

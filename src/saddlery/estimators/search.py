@@ -1,7 +1,8 @@
 """Cross-validation over warm-started paths: the search behind the CV estimators.
 
 Each fold has matrices of its own, made when its first job begins, shared by all outputs and all values of l1_ratio, and given up
-after the last. A job is one path for each output on one fold with one l1_ratio; jobs run in threads.
+after the last. A job is one path for each output on one fold with one l1_ratio; jobs run in threads. For a squared loss with few
+columns the second moments of the folds take the place of their matrices (estimators/fold_moments.py).
 """
 
 from __future__ import annotations
@@ -21,12 +22,14 @@ from sklearn.utils.parallel import Parallel, delayed
 from saddlery.errors import InputError
 from saddlery.estimators.callbacks import FitTask
 from saddlery.estimators.classifier import class_problems
+from saddlery.estimators.fold_moments import FoldMoments, moments_of_folds
 from saddlery.estimators.inputs import Rows
 from saddlery.matrix import Matrix
 from saddlery.matrix.partial import PartialMatrix
 from saddlery.paths import PathResult, alpha_grid, path
 from saddlery.problems.linear import LinearProblem
 from saddlery.problems.together import mean_losses
+from saddlery.solvers.auto import resolve
 from saddlery.solvers.base import Status
 
 __all__ = ["Data", "Fold", "Search", "make_folds"]
@@ -129,9 +132,19 @@ class Search(NamedTuple):
     ) -> np.ndarray:
         """Scores of shape (penalties, strengths, folds)."""
         n_jobs = n_jobs if data.matrix.compiled else 1  # what is read in parts has room for the copies of one solver
+        moments = self._moments(data, folds, penalties)
 
         def job(i: int, k: int) -> tuple[np.ndarray, int]:
-            answer = self._score_path(data, folds[k], penalties[i], grids[i], (task, i * len(folds) + k))
+            step, end = task.part(i * len(folds) + k, grids[i].size * len(data.labels), "strength")
+            losses = None if moments is None else moments[k].losses(penalties[i], grids[i], self.options["tol"])
+            if losses is None:
+                answer = self._score_path(data, folds[k], penalties[i], grids[i], step)
+            else:
+                answer = -losses, 0
+                if step is not None:
+                    for _ in losses:
+                        step()
+            end()
             folds[k].done.append(i)
             if len(folds[k].done) == len(penalties):
                 folds[k].release()
@@ -154,12 +167,19 @@ class Search(NamedTuple):
         scores = np.array([row for row, _ in answers])
         return scores.reshape(len(folds), len(penalties), -1).transpose(1, 2, 0)
 
+    def _moments(self, data: Data, folds: list[Fold], penalties: list[Any]) -> list[FoldMoments] | None:
+        """The moments of the folds, where the solver would make do with them and the score, too; else None."""
+        if self.score is not None or data.codes is not None:
+            return None
+        problems = (problem for penalty in penalties for problem in self.problems(data, penalty))
+        if not all(hasattr(resolve(problem, self.options["solver"]), "points") for problem in problems):
+            return None
+        return moments_of_folds(data.matrix, data.y, data.weights, [(f.train, f.test) for f in folds], self.fit_intercept)
+
     def _score_path(
-        self, data: Data, fold: Fold, penalty: Any, alphas: np.ndarray, part: tuple[FitTask, int]
+        self, data: Data, fold: Fold, penalty: Any, alphas: np.ndarray, step: Callable[..., bool] | None
     ) -> tuple[np.ndarray, int]:
-        """Scores of one fold for all strengths, and how many fits were not certified."""
-        task, number = part
-        step, end = task.part(number, alphas.size * len(data.labels), "strength")
+        """Scores of one fold for all strengths, and how many fits were not certified; `step` is called after each."""
 
         def tell(alpha: float, solution: Any) -> None:
             if step is not None:
@@ -168,7 +188,6 @@ class Search(NamedTuple):
         paths = [path(problem, alphas, on_solution=tell, **self.options) for problem in self.problems(data, penalty, fold)]
         if any(len(result) < alphas.size or result.statuses[-1] is Status.INTERRUPTED for result in paths):
             raise KeyboardInterrupt  # the loop turns Ctrl-C into a status; half a search has nothing to offer
-        end()
         undone = sum(status is not Status.CONVERGED for result in paths for status in result.statuses)
         return self._scores(data, fold, paths), undone
 

@@ -31,6 +31,7 @@ CACHES = (
     "_dual_room",
     "_dual_at_zero",
     "column_norms",
+    "equal_weights",
 )
 GROUP = 512  # terms that are summed at a time
 SHARED_PRODUCTS = 20_000_000  # numbers: above, the products of all classes would take more memory than they are worth
@@ -240,6 +241,8 @@ class LinearProblem:
         if hasattr(self.penalty, "check_columns"):
             self.penalty.check_columns(self.d)
         self.s = _as_weights(sample_weight, self.n)
+        if sample_weight is None:
+            self.equal_weights = True
         self.y = _as_targets(y, self.n, self.loss.targets, self.s)
 
     def __repr__(self) -> str:
@@ -359,9 +362,14 @@ class LinearProblem:
         return float(np.max(np.abs(self.constant_gradient)) / share)
 
     @cached_property
+    def equal_weights(self) -> bool:
+        """Whether all rows have the same weight."""
+        return bool(self.s.min() == self.s.max())
+
+    @cached_property
     def column_norms(self) -> np.ndarray:
         """sqrt(sum_i s_i x_ij^2) for every column."""
-        if self.s.min() == self.s.max():
+        if self.equal_weights:
             return np.sqrt(self.s[0] * self.matrix.col_square_norms)
         return np.sqrt(self.matrix.weighted_col_square_norms(self.s))
 
@@ -595,7 +603,9 @@ def _parabola_peak(t: list[float], v: list[float]) -> float | None:
 
 def _as_weights(sample_weight: Any, n: int) -> np.ndarray:
     if sample_weight is None:
-        return np.full(n, 1.0 / n)
+        s = np.empty(n)
+        s.fill(1.0 / n)
+        return s
     s = np.asarray(sample_weight, dtype=np.float64)
     if s.ndim == 0:
         s = np.full(n, float(s))
@@ -619,7 +629,7 @@ def _as_targets(y: Any, n: int, kind: str, s: np.ndarray) -> np.ndarray:
         y = y.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise InputError("y must hold numbers (-1 and +1 for classification); estimators take any labels") from error
-    if not np.isfinite(y).all():
+    if not math.isfinite(y.dot(y)) and not np.isfinite(y).all():  # squares may be too large
         raise InputError(f"y contains NaN or infinity at row {np.flatnonzero(~np.isfinite(y))[0]}")
     if kind == "signs":
         strange = np.abs(y) != 1.0

@@ -1,8 +1,8 @@
 """The protocol of a solver, and the records that travel between solver, loop and caller.
 
 A solver is a frozen dataclass of options. ``init`` makes a state, ``step`` moves it by one epoch (a sweep of a coordinate
-method, an outer round of a working-set method), ``point`` reads the pair off it. The loop does everything else. A solver to which
-further strengths of the penalty cost nothing may also have ``points(problem, factors)``: ``saddlery.path`` certifies them together.
+method, an outer round of a working-set method), ``point`` reads the pair off it. The loop does everything else. A solver that has
+solution and certificate at once, for any strengths of the penalty, also has ``points(problem, factors)`` (solvers/at_once.py).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from saddlery.certificate import Certificate
+from saddlery.losses.squared import Squared
 from saddlery.point import Point
 from saddlery.registry import LOSSES, PENALTIES
 
@@ -189,8 +190,8 @@ class Needs:
             phrases.append(f"at most {self.most_rows:,} rows (these data have {problem.n:,})")
         if self.most_columns is not None and problem.d > self.most_columns:
             phrases.append(f"at most {self.most_columns:,} columns (these data have {problem.d:,})")
-        if self.quadratic and not getattr(loss, "curvature_is_constant", False):
-            phrases.append(f"a quadratic loss (the {LOSSES.name_of(loss)} loss is not)")
+        if self.quadratic and type(loss) is not Squared:
+            phrases.append(f"the squared loss (this is the {LOSSES.name_of(loss)} loss)")
         if self.rotates and not getattr(penalty, "is_round", False):
             phrases.append(f"a penalty that depends on the length of w alone (l2; {PENALTIES.name_of(penalty)} does not)")
         if self.strongly_convex and penalty.strong_convexity == 0.0:

@@ -13,6 +13,7 @@ import numpy as np
 import scipy.linalg.lapack
 
 from saddlery.parts import kernel
+from saddlery.penalties.base import largest
 
 __all__ = ["SMALL_FACE", "gram_descent", "minimise", "solve_factorised", "solve_multiples", "worst_violation"]
 
@@ -153,8 +154,12 @@ def solve_small_model(penalty, gram, u, q, free, l1, l2, tol, epochs, rounds, fa
 
 
 @kernel
-def solve_each_multiple(penalty, factors, gram, u, q, l1, l2, accuracy, rounding, epochs, rounds, scaled, face, system, slope, out):
+def solve_each_multiple(penalty, factors, gram, q, l1, l2, accuracy, rounding, epochs, rounds, out):
     """out_k = argmin_u q.u + u'Gu/2 + f_k g(u), each from the one before: the model divided by f_k has g itself as penalty."""
+    size = q.shape[0]
+    u, scaled, system = np.zeros(size), np.empty_like(gram), np.empty_like(gram)
+    face, slope = np.empty(size, np.int64), np.empty(size)
+    rounding *= largest(penalty, q)
     for k in range(factors.shape[0]):
         f = factors[k]
         for i in range(u.shape[0]):
@@ -174,22 +179,15 @@ def solve_each_multiple(penalty, factors, gram, u, q, l1, l2, accuracy, rounding
 
 
 def solve_multiples(
-    penalty: Any,
-    factors: np.ndarray,
-    gram: np.ndarray,
-    u: np.ndarray,
-    q: np.ndarray,
-    accuracy: float,
-    rounding: float,
-    out: np.ndarray,
+    penalty: Any, factors: np.ndarray, gram: np.ndarray, q: np.ndarray, accuracy: float, rounding: float, out: np.ndarray
 ) -> None:
-    """Minimise the model of at most `SMALL_FACE` weights for the penalty times each factor, one after the other, from u.
+    """Minimise the model of at most `SMALL_FACE` weights for the penalty times each factor, one after the other, from zero.
 
-    The solutions go to the rows of `out`. Each is reached to `accuracy` times its first violation, but not below `rounding`.
+    The solutions go to the rows of `out`, and q becomes the gradient at the last. Each is reached to `accuracy` times its first
+    violation, but not below `rounding` times the largest component of q.
     """
-    epochs, rounds = _effort(len(u))
-    facts = (penalty.threshold, penalty.strong_convexity, accuracy, rounding, epochs, rounds)
-    solve_each_multiple(penalty, factors, gram, u, q, *facts, np.empty_like(gram), *_room(len(u)), out)
+    facts = (penalty.threshold, penalty.strong_convexity, accuracy, rounding, *_effort(len(q)))
+    solve_each_multiple(penalty, factors, gram, q, *facts, out)
 
 
 def _effort(size: int) -> tuple[int, int]:

@@ -21,6 +21,7 @@ import numpy as np
 from saddlery.certificate import Certificate
 from saddlery.errors import InputError
 from saddlery.point import Point
+from saddlery.solvers.at_once import solutions_at_once
 from saddlery.solvers.auto import resolve
 from saddlery.solvers.base import Record, Solution, Solver, State, Status, Trace
 from saddlery.solvers.latest import Latest, latest
@@ -28,6 +29,7 @@ from saddlery.threads import small_products_on_one_thread
 
 __all__ = ["Handover", "solve"]
 
+ONE = np.ones(1)
 WRITTEN = frozenset({"solver", "best", "tol", "access_limit"})  # by the loop, into every state; a solver's own would be lost
 
 CHECK_SHARE = 9.0
@@ -200,6 +202,13 @@ class _Run:
     def solution(self, start: Any, random_state: Any, budget: tuple[int, float, float]) -> Solution:
         """Begin, go on until something says stop, and hand over the best points with a certificate from the data."""
         try:
+            if start is None and isinstance(self.best, _Best) and hasattr(self.method, "points"):
+                (known,), self.state = solutions_at_once(self.problem, self.method, ONE, self.tol)
+                if known.status is Status.CONVERGED:
+                    for callback in self.callbacks:
+                        callback(known.trace[0])
+                    known.state = self.state
+                    return known
             stop = self._resume(start) if isinstance(start, State) else self._begin(start, random_state)
             self.state.tol = self.tol
             stop = stop or self._advance(*budget)

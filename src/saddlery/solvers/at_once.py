@@ -1,0 +1,69 @@
+"""Solutions that a solver has at once, with their certificates, for one strength of the penalty or for a path of them.
+
+No dual point is made on the way, since its value was known without: it is computed from the data by who asks for it.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from saddlery.certificate import Certificate
+from saddlery.point import Point
+from saddlery.solvers.base import Record, Solution, Status, Trace
+
+__all__ = ["solutions_at_once"]
+
+
+class _LateSolution(Solution):
+    """A solution whose dual point is given by a function, which is called when the point is first asked for."""
+
+    _dual: Any
+
+    @property
+    def dual(self) -> Any:
+        if callable(self._dual):
+            self._dual = self._dual()
+        return self._dual
+
+    @dual.setter
+    def dual(self, value: Any) -> None:
+        self._dual = value
+
+
+def _residuals(problem: Any, factor: float, w: np.ndarray, b: float) -> np.ndarray:
+    """The dual point of (w, b) under the penalty times a factor, made feasible."""
+    single = problem if factor == 1.0 else problem.with_penalty(problem.penalty.scaled(factor))
+    return single.evaluate(Point(w, b, None))[1].a
+
+
+def solutions_at_once(problem: Any, method: Any, factors: np.ndarray, tol: float) -> tuple[list[Solution], Any]:
+    """Solutions under the penalty times each factor by a solver that has `points`, and the state from which it would go on.
+
+    Those that rounding has kept from the tolerance are not converged: they are for the caller to improve.
+
+    Examples
+    --------
+    >>> import saddlery as sd
+    >>> problem = sd.LinearProblem([[1.0], [-1.0]], [1.0, -1.0], "squared", sd.penalties.L1(0.5))
+    >>> (solution,), state = solutions_at_once(problem, sd.solvers.auto.resolve(problem, "covariance"), np.ones(1), 1e-6)
+    >>> solution.w, solution.dual, solution.certificate.relative_gap <= 1e-6
+    (array([0.5]), array([-0.5,  0.5]), True)
+    """
+    began = time.perf_counter()
+    W, intercepts, values, scale, state = method.points(problem, factors)
+    state.solver = method.name
+    seconds, passes = (time.perf_counter() - began) / len(W), state.accesses / max(problem.size, 1)
+    solutions: list[Solution] = []
+    for w, b, factor, (primal, dual, count) in zip(W, intercepts.tolist(), factors.tolist(), values.tolist(), strict=True):
+        gap = primal - dual
+        relative = gap / scale if scale > 0.0 else math.inf  # a constant target: rounding is all there is to compare with
+        record = Record(0, seconds, passes, primal, dual, gap, relative, int(count), {})
+        certificate, late = Certificate(primal, dual, gap, relative, scale), partial(_residuals, problem, factor, w, b)
+        status = Status.CONVERGED if relative <= tol else Status.STALLED
+        solutions.append(_LateSolution(w, b, late, certificate, Trace([record]), status, method.name, 0, seconds, passes))
+    return solutions, state
