@@ -25,7 +25,8 @@ def test_a_model_with_more_weights_than_rows_is_solved(intercept):
     r -= r.mean() * intercept
     gradient, origin = X.T @ r, np.zeros(d + intercept)
     violation = worst_violation(problem.penalty, origin[:d], gradient)
-    u, _, products = minimise_on_columns(problem, block, r, h, origin, gradient, violation, careful=True)
+    q = np.append(gradient, r.sum()) if intercept else gradient
+    u, _, _, products = minimise_on_columns(problem, block, h, origin, q, violation, careful=True)
     assert products > 0
     assert 2 * np.count_nonzero(u[:d]) > n
     slopes = r + h * (X @ u[:d] + (u[d] if intercept else 0.0))
