@@ -52,7 +52,6 @@ FIRST_WIDE, FEW = 100, 400  # columns of the smallest working set of wide data, 
 FIRST = 25  # columns of the smallest working set of tall data, where each has many rows (mushrooms 0.1: 13.2 -> 9.4 ms)
 EARLY = 0.05  # relative gap above which steps are rough: the working set will change anyway
 MODEL_DUAL = 0.03  # relative gap below which the dual point of the model is judged
-RAISED = 0.0
 LATE = 0.08  # relative gap below which columns are swept with care: the support is about right
 LITTLE = 32  # columns: so many are always taken and solved with care, so that rows that are repeated count as weights do
 SMALL = 128  # columns: a copy of so few serves on even if it holds too many
@@ -395,7 +394,7 @@ class ProxNewton(Solver):
             state.floor = min(1.0, 100.0 * state.floor)
             return None
         if size < 0.25:
-            state.floor = min(1.0, max(10.0 * state.floor, RAISED))
+            state.floor = min(1.0, 10.0 * state.floor)
         elif size >= 1.0:
             state.floor = max(1e-9, 0.1 * state.floor)
         return slopes, h, along, shift

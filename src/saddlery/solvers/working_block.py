@@ -163,7 +163,7 @@ def gram_is_cheaper(problem: Any, entries: int, m: int, swept: float, epochs: in
     if not wide:
         typical = 200.0  # tall data correlate more, and sweeps go over more rows
     elif sparse and epochs > 0:
-        typical = SWEEP * (epochs + 1) * (1.0 if getattr(problem.loss, "curvature_is_constant", False) else 3.0) - COPY
+        typical = SWEEP * (epochs + 1) * (1.0 if getattr(problem.loss, "curvature_is_constant", False) else 2.0) - COPY
     else:
         typical = 12.0 if sparse and form > WORTH_SWEEPS else 60.0
     return form + 5.0 * m * m + m**3 / 50.0 <= max(typical * entries, swept)
