@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import saddlery as sd
 from saddlery.penalties import L1, L2, ElasticNet
@@ -9,7 +10,7 @@ from saddlery.solvers.gram_model import worst_violation
 from saddlery.solvers.newton_search import search_along
 from saddlery.solvers.prox_newton import ProxNewton
 from saddlery.solvers.residual_model import minimise_on_columns
-from saddlery.solvers.working_block import WorkingBlock
+from saddlery.solvers.working_block import WorkingBlock, gram_is_cheaper
 
 
 @pytest.mark.parametrize("intercept", [False, True])
@@ -25,13 +26,65 @@ def test_a_model_with_more_weights_than_rows_is_solved(intercept):
     r -= r.mean() * intercept
     gradient, origin = X.T @ r, np.zeros(d + intercept)
     violation = worst_violation(problem.penalty, origin[:d], gradient)
-    u, _, products = minimise_on_columns(problem, block, r, h, origin, gradient, violation, careful=True)
+    q = np.append(gradient, r.sum()) if intercept else gradient
+    u, _, _, products = minimise_on_columns(problem, block, h, origin, q, violation, careful=True)
     assert products > 0
     assert 2 * np.count_nonzero(u[:d]) > n
     slopes = r + h * (X @ u[:d] + (u[d] if intercept else 0.0))
     assert worst_violation(problem.penalty, u[:d], X.T @ slopes) <= 0.05 * violation
     if intercept:
         assert abs(slopes.sum()) <= 0.05 * violation
+
+
+@pytest.mark.parametrize("form", ["dense", "sparse", "single", "by rows"])
+@pytest.mark.parametrize("even", [True, False])
+@pytest.mark.parametrize("intercept", [False, True])
+def test_the_model_on_columns_and_its_margins(form, even, intercept):
+    """The minimum of the model on some columns, whatever holds them, and the margins of the move."""
+    rng = np.random.default_rng(3)
+    n, d, m = 80, 30, 12
+    X = rng.standard_normal((n, d)) * (rng.random((n, d)) < 0.4)
+    data = X if form == "dense" else sp.csr_array(X) if form == "by rows" else sp.csc_array(X)
+    data = data.astype(np.float32) if form == "single" else data
+    X = X.astype(np.float32).astype(np.float64) if form == "single" else X
+    problem = sd.LinearProblem(data, rng.standard_normal(n), "squared", ElasticNet(0.05, 0.8), fit_intercept=intercept)
+    W = np.sort(rng.choice(d, m, replace=False))
+    block = WorkingBlock(problem, W, gram_form=False)
+    r, h = problem.s * rng.standard_normal(n), problem.s * (np.ones(n) if even else 0.1 + rng.random(n))
+    origin = np.where(rng.random(m + intercept) < 0.5, 0.0, rng.standard_normal(m + intercept))
+    gradient = X[:, W].T @ r
+    q = np.append(gradient, r.sum()) if intercept else gradient
+    violation = 1e-4
+    for _ in range(2):  # the second time in the same room
+        u, margins, _, _ = minimise_on_columns(problem, block, h, origin, q, violation, careful=True)
+        move = u - origin
+        along = X[:, W] @ move[:m] + (move[m] if intercept else 0.0)
+        slopes = r + h * along
+        assert worst_violation(problem.penalty, u[:m], X[:, W].T @ slopes) <= 0.1 * violation
+        if intercept:
+            assert abs(slopes.sum()) <= 0.1 * violation
+        if form == "dense":
+            assert margins is None  # they are rounded
+        else:
+            np.testing.assert_allclose(margins, along, atol=1e-12)
+
+
+def test_margins_of_rows_without_weight_are_not_read_off_the_model():
+    X = sp.csc_array(np.eye(4))
+    problem = sd.LinearProblem(X, np.ones(4), "squared", L1(0.01), sample_weight=np.array([1.0, 2.0, 1.0, 0.0]))
+    block = WorkingBlock(problem, np.arange(4), gram_form=False)
+    gradient = X.T @ (-problem.s)
+    u, margins, _, _ = minimise_on_columns(problem, block, problem.s, np.zeros(4), gradient, 1.0, careful=True)
+    assert margins is None
+    assert np.count_nonzero(u) == 3
+
+
+def test_epochs_of_earlier_models_decide_between_gram_matrix_and_sweeps():
+    X = sp.random_array((400, 2000), density=0.05, format="csc", rng=np.random.default_rng(4))
+    problem = sd.LinearProblem(X, np.ones(400), "squared", L1(0.01))
+    entries = problem.matrix.count_entries(np.arange(100))
+    assert not gram_is_cheaper(problem, entries, 100, 0.0, epochs=3)
+    assert gram_is_cheaper(problem, entries, 100, 0.0, epochs=200)
 
 
 def search(penalty, l2):

@@ -35,15 +35,16 @@ def worst_violation(penalty, u, gradient):
 
 
 @kernel(fast_sums=True)
-def gram_descent(penalty, gram, u, q, free, tol, max_epochs):
+def gram_epochs(penalty, gram, u, q, free, tol, max_epochs):
     """Cyclic coordinate descent on q.u + u'Gu/2 + g(u): u_j = prox(u_j - q_j / G_jj, 1 / G_jj), q kept current.
 
-    The last `free` coordinates are not penalised. Returns the largest |move| G_jj of the last epoch.
+    The last `free` coordinates are not penalised. Returns the largest |move| G_jj of the last epoch, and the number of epochs.
     """
     m = u.shape[0]
-    largest = 0.0
-    for _ in range(max_epochs):
+    largest, epochs = 0.0, 0
+    while epochs < max_epochs:
         largest = 0.0
+        epochs += 1
         for j in range(m):
             curvature = gram[j, j]
             if curvature <= 0.0:
@@ -59,7 +60,13 @@ def gram_descent(penalty, gram, u, q, free, tol, max_epochs):
                 largest = max(largest, abs(move) * curvature)
         if largest <= tol:
             break
-    return largest
+    return largest, epochs
+
+
+@kernel
+def gram_descent(penalty, gram, u, q, free, tol, max_epochs):
+    """Coordinate descent as above; returns the largest |move| G_jj of the last epoch."""
+    return gram_epochs(penalty, gram, u, q, free, tol, max_epochs)[0]
 
 
 @kernel
@@ -130,18 +137,19 @@ def solve_factorised(penalty, system, size, x):
 def solve_small_model(penalty, gram, u, q, free, l1, l2, tol, epochs, rounds, face, system, slope):
     """Coordinate descent on the Gram matrix, with exact solves on the support between rounds of it.
 
-    Returns the largest |move| G_jj of the last sweep, and whether all faces fitted into `system`.
+    Returns the largest |move| G_jj of the last sweep, whether all faces fitted into `system`, and the number of epochs.
     """
-    largest = 0.0
+    largest, spent = 0.0, 0
     for _ in range(rounds):
-        largest = gram_descent(penalty, gram, u, q, free, tol, epochs)
+        largest, count = gram_epochs(penalty, gram, u, q, free, tol, epochs)
+        spent += count
         if largest <= tol:
             break
         size = 0
         for j in range(u.shape[0]):
             if u[j] != 0.0 or j >= u.shape[0] - free:
                 if size == face.shape[0]:
-                    return largest, False
+                    return largest, False, spent
                 face[size] = j
                 size += 1
         face_system(penalty, gram, u, q, free, face[:size], l1, l2, system, slope)
@@ -150,7 +158,7 @@ def solve_small_model(penalty, gram, u, q, free, l1, l2, tol, epochs, rounds, fa
             for k in range(size):
                 slope[k] = -slope[k]
             move_on_face(penalty, gram, u, q, free, face[:size], slope, l1)
-    return largest, True
+    return largest, True, spent
 
 
 @kernel
@@ -202,18 +210,21 @@ def _room(size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return np.empty(size, dtype=np.int64), np.empty((size, size)), np.empty(size)
 
 
-def minimise(penalty: Any, gram: np.ndarray, u: np.ndarray, q: np.ndarray, free: int, tol: float) -> None:
+def minimise(penalty: Any, gram: np.ndarray, u: np.ndarray, q: np.ndarray, free: int, tol: float) -> int:
     """Minimise the model from u, in place, until no coordinate moves by more than tol / G_jj; q is the gradient at u, kept current.
 
-    The last `free` coordinates are not penalised.
+    The last `free` coordinates are not penalised. Returns the number of epochs.
     """
     epochs, rounds = _effort(len(u))
     l1, l2 = penalty.threshold, penalty.strong_convexity
-    _, done = solve_small_model(penalty, gram, u, q, free, l1, l2, tol, epochs, rounds, *_room(len(u)))
+    _, done, spent = solve_small_model(penalty, gram, u, q, free, l1, l2, tol, epochs, rounds, *_room(len(u)))
     for _ in range(0 if done else rounds):
         _face_step(penalty, gram, u, q, free)
-        if gram_descent(penalty, gram, u, q, free, tol, epochs) <= tol:
+        largest, count = gram_epochs(penalty, gram, u, q, free, tol, epochs)
+        spent += count
+        if largest <= tol:
             break
+    return spent
 
 
 def _face_step(penalty: Any, gram: np.ndarray, u: np.ndarray, q: np.ndarray, free: int) -> None:

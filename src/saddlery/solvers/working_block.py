@@ -10,13 +10,14 @@ A block has one of three shapes, whichever is cheapest to work on:
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import scipy.linalg.blas
 
 from saddlery.matrix import SparseVectors, dense_stack
-from saddlery.matrix.vectors import combine, combine_of, dots, dots_of
+from saddlery.matrix.vectors import combine, combine_of, dots, dots_of, square_norms_of
 from saddlery.parts import kernel
 
 __all__ = ["LOOSE", "MAX_GRAM", "WorkingBlock", "add_gram", "gram_is_cheaper", "is_array", "mirror"]
@@ -27,6 +28,7 @@ DENSE_ROOM = 32_000_000  # numbers in such an array, or two fifths of the non-ze
 SINGLE_FROM = 30_000_000  # products: Gram matrices of arrays that take more are computed in single precision
 WORTH_SWEEPS = 2e6  # multiply-adds of a Gram matrix above which sparse columns are swept over first
 COLUMNS_FROM = 3.0  # share of the entries, as 1 to so many, below which columns are gathered and not filtered from all rows
+COPY, SWEEP = 10.0, 2.1  # multiply-adds: what it takes to copy an entry by rows, and to sweep over one of a sparse column
 LOOSE = 0.1  # rows whose weight moved by less than this share are left alone in the Gram matrix
 
 
@@ -122,6 +124,14 @@ def spread_rows(rows, place, out):
 
 
 @kernel
+def spread_columns(cols, W, out):
+    """out[k, i] = x_ij with j = W[k], from sparse columns, where `out` holds zeros at first."""
+    for k in range(W.shape[0]):
+        for p in range(cols.first(W[k]), cols.last(W[k])):
+            out[k, cols.position(W[k], p)] = cols.entry(p)
+
+
+@kernel
 def gather_columns(rows, W, out):
     """out[k, i] = x_ij with j = W[k], from dense rows, in tiles that stay in cache."""
     n = out.shape[1]
@@ -135,23 +145,27 @@ def gather_columns(rows, W, out):
 # --------------------------------------------------------------------------- the choice
 
 
-def gram_is_cheaper(problem: Any, entries: int, m: int, swept: float, followed: bool = False) -> bool:
+def gram_is_cheaper(problem: Any, entries: int, m: int, swept: float, epochs: int = 0) -> bool:
     """Whether forming the Gram matrix costs less than sweeping over the columns will, or than it has cost already.
 
-    Costs are in units of one multiply-add on data in cache. How many sweeps a problem needs is not known before, so a
+    Costs are in units of one multiply-add on data in cache (0.7 ns). How many sweeps a problem needs is not known before, so a
     typical number is assumed; when more were paid for in vain, the Gram matrix is formed after all: at most twice the best choice.
-    Few sweeps suffice for sparse columns, which are nearly orthogonal (20,000 x 50,000 lasso at 0.01: 64 -> 46 ms); along a path
-    (`followed`) the matrix serves several strengths.
+    Few sweeps suffice for sparse columns, which are nearly orthogonal (20,000 x 50,000 lasso at 0.01: 64 -> 46 ms). Along a path
+    the `epochs` of earlier models tell (20 such lassos: 220 -> 160 ms; on news20 that Gram matrices are better).
     """
     if m > MAX_GRAM:
         return False
+    sparse, wide = problem.matrix.is_sparse, problem.d > problem.n / 4
     if is_array(problem, entries, m):
         form = problem.n * m * m / 48.0
     else:
         form = 0.78 * entries * (entries / problem.n) * (3.0 if m > 400 else 1.0)
-    few = problem.matrix.is_sparse and not followed and form > WORTH_SWEEPS
-    typical = 12.0 if few else 60.0
-    typical = typical if problem.d > problem.n / 4 else 200.0  # tall data correlate more, and sweeps go over more rows
+    if not wide:
+        typical = 200.0  # tall data correlate more, and sweeps go over more rows
+    elif sparse and epochs > 0:
+        typical = SWEEP * (epochs + 1) * (1.0 if getattr(problem.loss, "curvature_is_constant", False) else 2.0) - COPY
+    else:
+        typical = 12.0 if sparse and form > WORTH_SWEEPS else 60.0
     return form + 5.0 * m * m + m**3 / 50.0 <= max(typical * entries, swept)
 
 
@@ -184,48 +198,55 @@ class WorkingBlock:
     def __init__(self, problem: Any, W: np.ndarray, gram_form: bool, exact: bool = False):
         matrix = problem.matrix
         self.W, self.m, self.n, self.gram_form = W, len(W), problem.n, gram_form
-        self.at, self.slab = W, problem.n  # where the columns are in `matrix`; how many rows are weighted at a time
+        self.at, self.slab = W, problem.n  # where the columns are in `cols`; how many rows are weighted at a time
         self.intercept = int(problem.fit_intercept)
         self.exact, self.s = exact, problem.s
         self.entries = matrix.count_entries(W) if self.m < problem.d else matrix.nnz
         self.array: Any = None  # shape (m, n), in either order
         self.rows: Any = None
-        self.cols: Any = None
-        self.all_cols: Any = None
+        self.cols: Any = None  # a stack that holds the columns, or None if products go over rows
+        self._room: tuple[Any, ...] = ()
         if gram_form and is_array(problem, self.entries, self.m):
             self.array = _spread(matrix, W) if matrix.is_sparse else _dense_columns(matrix, W)
         elif gram_form:
-            self.all_cols = matrix.cols if matrix.by_columns else None  # for products; rows are for the Gram matrix only
+            self.cols = matrix.cols if matrix.by_columns else None  # for products; rows are for the Gram matrix only
             self.rows = _sparse_rows(matrix, W, self.entries)
+        elif matrix.is_sparse and (matrix.has("cols") or 2 * self.entries >= matrix.nnz):
+            self.cols = matrix.cols
         elif matrix.is_sparse:
-            self.cols = _sparse_cols(matrix, W, self.entries)
+            self.cols, self.at = _sparse_cols(matrix, W, self.entries), np.arange(self.m)
         else:
             self.array = _dense_columns(matrix, W)
-            # Sweeps are as fast as memory is. The model may be rounded; who sweeps must correct its gradient.
-            self.cols = dense_stack(np.ascontiguousarray(self.array, dtype=np.float32))
+            # Sweeps are as fast as memory is, and what they solve may be rounded.
+            self.cols, self.at = dense_stack(np.ascontiguousarray(self.array, dtype=np.float32)), np.arange(self.m)
         self.gram = np.zeros((0, 0))
         self.weights = np.zeros(self.n)
         self.sampled = False
 
-    def gradient_correction(self, gradient: np.ndarray, r: np.ndarray) -> np.ndarray:
-        """What the products of rounded columns with r lack: gradient - cols' r, zero where columns are not rounded."""
-        out = np.zeros(self.m)
-        if self.array is not None and self.cols is not None:
-            dots(self.cols, r, out)
-            out = gradient - out
+    @cached_property
+    def square_norms(self) -> np.ndarray:
+        """||x^j||^2 of the columns, where `cols` holds them."""
+        out = np.empty(self.m)
+        square_norms_of(self.cols, self.at, out)
         return out
+
+    def room(self, entries: int, kind: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Room for a copy of the columns, the same each time: values, positions and starts."""
+        if not self._room:
+            sparse = self.array is None
+            positions = np.empty(entries if sparse else 0, dtype=np.int32), np.empty(self.m + 1 if sparse else 0, dtype=np.int64)
+            self._room = (np.empty(entries, dtype=kind), *positions)
+        return self._room
 
     def product(self, u: np.ndarray) -> np.ndarray:
         """X_W u."""
         if self.array is not None:
             return u @ self.array
         out = np.zeros(self.n)
-        if self.all_cols is not None:
-            combine_of(self.all_cols, self.at, u, out)
-        elif self.rows is not None:
-            dots(self.rows, u, out)
+        if self.cols is not None:
+            combine_of(self.cols, self.at, u, out)
         else:
-            combine(self.cols, u, out)
+            dots(self.rows, u, out)
         return out
 
     def transposed(self, r: np.ndarray) -> np.ndarray:
@@ -233,12 +254,10 @@ class WorkingBlock:
         if self.array is not None:
             return self.array @ r
         out = np.zeros(self.m)
-        if self.all_cols is not None:
-            dots_of(self.all_cols, self.at, r, out)
-        elif self.rows is not None:
-            combine(self.rows, r, out)
+        if self.cols is not None:
+            dots_of(self.cols, self.at, r, out)
         else:
-            dots(self.cols, r, out)
+            combine(self.rows, r, out)
         return out
 
     def update_gram(self, h: np.ndarray, rows: np.ndarray | None = None, strictly: bool = False) -> None:
@@ -378,6 +397,9 @@ def _sparse_cols(matrix: Any, W: np.ndarray, entries: int) -> SparseVectors:
 def _spread(matrix: Any, W: np.ndarray) -> np.ndarray:
     """Columns of sparse data as a dense array of shape (m, n)."""
     out = np.zeros((len(W) + 1, matrix.shape[0]))
+    if matrix.has("cols") and COLUMNS_FROM * matrix.count_entries(W) < matrix.nnz:
+        spread_columns(matrix.cols, W, out)  # (news20, 2 columns: 1.7 -> 0.05 ms)
+        return out[:-1]
     spread_rows(matrix.rows, _places(matrix.shape[1], W), out)
     return out[:-1]
 
