@@ -2,7 +2,9 @@
 
 from importlib.metadata import EntryPoint
 
+import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import saddlery as sd
 from saddlery import registry
@@ -69,3 +71,15 @@ def test_entry_points_add_and_never_replace(monkeypatch):
     assert LOSSES.get("hinge") is sd.losses.Hinge
     assert sd.LinearProblem([[1.0], [2.0]], [1.0, 2.0], "mine", sd.penalties.L1(0.1)).loss == sd.losses.Squared()
     assert "mine" not in PENALTIES.names()
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+def test_svms_on_tall_arrays_are_for_newton_and_on_sparse_data_for_dual_ascent(intercept):
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((600, 6)), np.where(rng.random(600) < 0.5, 1.0, -1.0)
+    tall, wide, sparse = (
+        sd.LinearProblem(data, y, "hinge", sd.penalties.L2(0.01), fit_intercept=intercept)
+        for data in (X, rng.standard_normal((600, 200)), sp.csr_array(X))
+    )
+    assert sd.solvers.available(tall)[0] == "augmented_newton"
+    assert {sd.solvers.available(problem)[0] for problem in (wide, sparse)} == {"proximal_point" if intercept else "active_sdca"}

@@ -132,7 +132,7 @@ class _State(State):
         self.inside = np.zeros(problem.d, dtype=bool)  # whether a column is in the block
         self.rounds, self.idle, self.swept, self.epochs = 0, 0, 0.0, 0
         self.last_gap, self.slow, self.followed, self.chord = float("inf"), False, False, False
-        self.floor = 1e-9
+        self.floor, self.size = 1e-9, 0.0
 
     def note_epochs(self, count: int) -> None:
         """Remember how many epochs a model takes; not those of last corrections."""
@@ -389,7 +389,7 @@ class ProxNewton(Solver):
         else:
             along = margins - shift if free else margins
         slopes = state.a
-        size = self._line_search(problem, state, block, origin, move, along, shift)
+        size = state.size = self._line_search(problem, state, block, origin, move, along, shift)
         if size == 0.0:
             state.floor = min(1.0, 100.0 * state.floor)
             return None
@@ -424,13 +424,23 @@ class ProxNewton(Solver):
 
         Also the margins of the move, if they are known.
         """
-        late = state.relative_gap <= LATE
+        late = self._with_care(problem, state)
         q = _joined(gradient, state.r.sum()) if problem.fit_intercept else gradient
         u, margins, sweeps, products = minimise_on_columns(problem, block, h, origin, q, violation, late)
         state.accesses += 2.0 * (sweeps + products) * block.entries
         state.swept += 2.5 * sweeps * block.entries
         state.note_epochs(sweeps + 2 * products)
         return u, margins
+
+    def _with_care(self, problem: Any, state: _State) -> bool:
+        """Whether models are to be solved well: once the support is about right, or the model, if all columns are in it.
+
+        The model is, where its last step was of the right length (5000 x 2000, l2: 0.95 -> 0.6 s); where curvature jumps, and
+        lengths tell little, also where rounds gain little.
+        """
+        if state.relative_gap > LATE or problem.penalty.threshold > 0.0:
+            return bool(state.relative_gap <= LATE)
+        return state.size == 1.0 or (state.slow and not getattr(problem.loss, "curvature_is_smooth", False))
 
     def _line_search(
         self, problem: Any, state: _State, block: WorkingBlock, origin: Any, move: Any, along: Any, shift: float
