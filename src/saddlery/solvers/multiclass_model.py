@@ -28,7 +28,6 @@ __all__ = [
     "gram_model",
     "new_bend_room",
     "pair_gram",
-    "spread_columns",
 ]
 
 CHUNK = 1_000_000  # numbers in a block of weighted rows, which should stay in cache
@@ -56,15 +55,6 @@ class Pairs:
 
 
 # --------------------------------------------------------------------------- Gram form
-
-
-@kernel
-def spread_columns(cols, chosen, out):
-    """out_k = column j = chosen_k, where `out` holds zeros at first."""
-    for k in range(chosen.shape[0]):
-        j = chosen[k]
-        for p in range(cols.first(j), cols.last(j)):
-            out[k, cols.position(j, p)] = cols.entry(p)
 
 
 @kernel(fast_sums=True)

@@ -39,7 +39,7 @@ from saddlery.solvers.multiclass_model import Pairs
 from saddlery.solvers.multiclass_rows import RowNeeds
 from saddlery.solvers.multiclass_state import NEAR, NewtonState
 from saddlery.solvers.multiclass_step import NewtonStep
-from saddlery.solvers.prox_newton import pick_columns
+from saddlery.solvers.working_set import pick_columns
 
 __all__ = ["MulticlassNewton"]
 

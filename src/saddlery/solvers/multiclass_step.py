@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from saddlery.solvers.column_copies import gather_columns, spread_columns
 from saddlery.solvers.gram_model import worst_violation
 from saddlery.solvers.multiclass_columns import ColumnStep
 from saddlery.solvers.multiclass_edges import edge_gram
@@ -23,11 +24,9 @@ from saddlery.solvers.multiclass_model import (
     gram_model,
     new_bend_room,
     pair_gram,
-    spread_columns,
 )
 from saddlery.solvers.multiclass_rows import add_pairs, gradient_of
 from saddlery.solvers.multiclass_state import NewtonState
-from saddlery.solvers.working_block import gather_columns
 
 __all__ = ["NewtonStep"]
 

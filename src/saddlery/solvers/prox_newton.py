@@ -27,7 +27,6 @@ q          gradient of the quadratic model at u
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,18 +43,15 @@ from saddlery.solvers.residual_model import minimise_on_columns
 from saddlery.solvers.row_sample import sample_rows
 from saddlery.solvers.streamed_block import DENSE_BYTES, make_block, trim
 from saddlery.solvers.working_block import WorkingBlock, gram_is_cheaper
+from saddlery.solvers.working_set import LITTLE, choose_columns, level
 
 __all__ = ["ProxNewton"]
 
 SMALL_DATA = 1_000_000  # entries: up to here a pass is as cheap as a round, and early rounds take several steps, too (leu: -8 %)
-FIRST_WIDE, FEW = 100, 400  # columns of the smallest working set of wide data, and of sparse data whose columns are cheaper
-FIRST = 25  # columns of the smallest working set of tall data, where each has many rows (mushrooms 0.1: 13.2 -> 9.4 ms)
 EARLY = 0.05  # relative gap above which steps are rough: the working set will change anyway
 MODEL_DUAL = 0.03  # relative gap below which the dual point of the model is judged
 LATE = 0.08  # relative gap below which columns are swept with care: the support is about right
-LITTLE = 32  # columns: so many are always taken and solved with care, so that rows that are repeated count as weights do
 SMALL = 128  # columns: a copy of so few serves on even if it holds too many
-MOST_COLUMNS = 0.6  # share of the columns from which on all are taken: no copies, no change of the set
 SAMPLE = 4  # early Gram matrices are made of one row in so many
 FAR, WORTH_CHORDS = 0.01, 50  # relative gap and columns from which on a Gram matrix serves for two steps
 FEW_ROWS = 10  # for each column: Gram matrices of fewer are cheap
@@ -77,36 +73,12 @@ def model_slopes(loss, y, s, a, h, along, shift, out, weighted):
         weighted[i] = s[i] * out[i]
 
 
-@kernel
-def pick_columns(penalty, w, Xta, level, out):
-    """The columns with a weight, or with |Xta_j| above the level; returns their number and that of the weights."""
-    count, support = 0, 0
-    for j in range(w.shape[0]):
-        if w[j] != 0.0 or abs(Xta[j]) > level:
-            out[count] = j
-            count += 1
-            support += w[j] != 0.0
-    return count, support
-
-
-@kernel
-def rank_columns(penalty, w, Xta, W, out):
-    """out_k = -|Xta_j| for j = W[k], and -infinity for columns with a weight: the smallest are wanted most."""
-    for k in range(W.shape[0]):
-        out[k] = -math.inf if w[W[k]] != 0.0 else -abs(Xta[W[k]])
-
-
 # --------------------------------------------------------------------------- the solver
 
 
 def _sample_size(problem: Any) -> int:
     """Rows of a first sample."""
     return max(problem.n // 16, min(problem.n // 4, 30 * problem.d))
-
-
-def _level(problem: Any) -> float:
-    """Columns whose product with the slopes exceeds this belong into the working set; on tall data those too that nearly do."""
-    return (0.8 if problem.d <= problem.n / 4 else 1.0) * problem.penalty.threshold
 
 
 def _joined(values: np.ndarray, last: float) -> np.ndarray:
@@ -250,7 +222,7 @@ class ProxNewton(Solver):
 
     def _judge(self, problem: Any, state: _State, dual: np.ndarray, weighted: np.ndarray) -> None:
         before = state.products.accesses
-        state.dual, state.Xta = dual, state.products.product(problem, dual, weighted, _level(problem))
+        state.dual, state.Xta = dual, state.products.product(problem, dual, weighted, level(problem))
         state.accesses += state.products.accesses - before
 
     def step(self, problem: Any, state: _State) -> None:
@@ -315,7 +287,7 @@ class ProxNewton(Solver):
 
     def _choose_block(self, problem: Any, state: _State) -> WorkingBlock:
         """The support and the worst violators, and a compact copy of them (the old one if it still serves)."""
-        W = trim(problem, self._working_set(problem, state), state.w, state.Xta)
+        W = trim(problem, choose_columns(problem, state.w, state.Xta, state.relative_gap), state.w, state.Xta)
         old, epochs = state.block, state.epochs if state.followed else 0
         if old is not None and old.m <= max(1.5 * len(W), SMALL) and state.inside[W].all():
             if old.gram_form or not gram_is_cheaper(
@@ -330,38 +302,6 @@ class ProxNewton(Solver):
         state.inside[W] = True
         state.accesses += entries
         return state.block
-
-    def _working_set(self, problem: Any, state: _State) -> np.ndarray:
-        threshold = problem.penalty.threshold
-        if threshold == 0.0:
-            return np.arange(problem.d)
-        tall = problem.d <= problem.n / 4
-        W = np.empty(problem.d, dtype=np.int64)
-        count, support = pick_columns(problem.penalty, state.w, state.Xta, _level(problem), W)
-        W = W[:count]
-        growth = 2 if tall or state.relative_gap < 0.01 else 4
-        # A lasso has no more weights than rows: small sets that are solved fast beat large ones that hold all.
-        cap = max(self._first_size(problem, count), min(growth * support, support + problem.n))
-        if count > cap:
-            rank = np.empty(count)
-            rank_columns(problem.penalty, state.w, state.Xta, W, rank)
-            W = np.sort(W[np.argpartition(rank, cap - 1)[:cap]])
-        if len(W) > MOST_COLUMNS * problem.d:
-            return np.arange(problem.d)
-        return W if count > 0 else np.array([int(np.argmax(np.abs(state.Xta)))])
-
-    def _first_size(self, problem: Any, count: int) -> int:
-        """The smallest working set: of sparse columns the more the better, if they are solved once and for all, or if many wait.
-
-        (20,000 x 50,000 lasso at 0.01: 32 -> 23 ms; news20 logistic at 0.001: 174 -> 142 ms, but at 0.01 30 -> 34 ms.)
-        """
-        if problem.d <= problem.n / 4:
-            return FIRST
-        least = min(FIRST_WIDE, max(problem.n, LITTLE))
-        if not problem.matrix.is_sparse:
-            return least
-        most = FEW if getattr(problem.loss, "curvature_is_constant", False) else min(FEW, count // 20)
-        return max(least, min(most, problem.n))
 
     def _violation(self, problem: Any, state: _State, origin: np.ndarray, gradient: np.ndarray) -> float:
         worst = worst_violation(problem.penalty, origin, gradient)

@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 import scipy.linalg.blas
 
-from saddlery.matrix import SparseVectors, dense_stack
+from saddlery.matrix import dense_stack
 from saddlery.matrix.vectors import combine, combine_of, dots, dots_of, square_norms_of
 from saddlery.parts import kernel
+from saddlery.solvers.column_copies import dense_columns, sparse_cols, sparse_rows, spread
 
 __all__ = ["LOOSE", "MAX_GRAM", "WorkingBlock", "add_gram", "gram_is_cheaper", "is_array", "mirror"]
 
@@ -27,7 +28,6 @@ NOT_SPARSE = 0.25  # share of non-zeros from which on columns are worked on as a
 DENSE_ROOM = 32_000_000  # numbers in such an array, or two fifths of the non-zeros of X if that is more
 SINGLE_FROM = 30_000_000  # products: Gram matrices of arrays that take more are computed in single precision
 WORTH_SWEEPS = 2e6  # multiply-adds of a Gram matrix above which sparse columns are swept over first
-COLUMNS_FROM = 3.0  # share of the entries, as 1 to so many, below which columns are gathered and not filtered from all rows
 COPY, SWEEP = 10.0, 2.1  # multiply-adds: what it takes to copy an entry by rows, and to sweep over one of a sparse column
 LOOSE = 0.1  # rows whose weight moved by less than this share are left alone in the Gram matrix
 
@@ -63,83 +63,6 @@ def mirror(rows, gram, size):
     for k in range(size):
         for j in range(k):
             gram[j, k] = gram[k, j]
-
-
-@kernel
-def filter_rows(rows, place, values, indices, starts):
-    """The rows restricted to the columns j with place[j] >= 0, which get the number place[j].
-
-    Every entry is written, and the next written over it if it was not wanted: no branch to be guessed (a9a: 0.78 -> 0.44 ms).
-    So there must be room for one entry more.
-    """
-    count = 0
-    for i in range(starts.shape[0] - 1):
-        starts[i] = count
-        for p in range(rows.first(i), rows.last(i)):
-            k = place[rows.position(i, p)]
-            values[count] = rows.entry(p)
-            indices[count] = k
-            count += k >= 0
-    starts[starts.shape[0] - 1] = count
-
-
-@kernel
-def take_vectors(vectors, W, values, indices, starts):
-    """The vectors W of a sparse stack, one behind the other."""
-    count = 0
-    for k in range(W.shape[0]):
-        starts[k] = count
-        for p in range(vectors.first(W[k]), vectors.last(W[k])):
-            values[count] = vectors.entry(p)
-            indices[count] = vectors.position(W[k], p)
-            count += 1
-    starts[W.shape[0]] = count
-
-
-@kernel
-def transpose(vectors, values, indices, starts):
-    """A sparse stack read the other way: `starts` holds zeros at first, and one more number than there are new vectors."""
-    count, length = vectors.starts.shape[0] - 1, starts.shape[0] - 1
-    for p in range(vectors.starts[count]):
-        starts[vectors.indices[p] + 1] += 1
-    for j in range(length):
-        starts[j + 1] += starts[j]
-    for i in range(count):
-        for p in range(vectors.first(i), vectors.last(i)):
-            j = vectors.position(i, p)
-            values[starts[j]] = vectors.entry(p)
-            indices[starts[j]] = i
-            starts[j] += 1
-    for j in range(length, 0, -1):
-        starts[j] = starts[j - 1]
-    starts[0] = 0
-
-
-@kernel
-def spread_rows(rows, place, out):
-    """out[place[j], i] = x_ij, where `out` holds zeros at first; a place of -1 is the last row, which nobody reads."""
-    for i in range(out.shape[1]):
-        for p in range(rows.first(i), rows.last(i)):
-            out[place[rows.position(i, p)], i] = rows.entry(p)
-
-
-@kernel
-def spread_columns(cols, W, out):
-    """out[k, i] = x_ij with j = W[k], from sparse columns, where `out` holds zeros at first."""
-    for k in range(W.shape[0]):
-        for p in range(cols.first(W[k]), cols.last(W[k])):
-            out[k, cols.position(W[k], p)] = cols.entry(p)
-
-
-@kernel
-def gather_columns(rows, W, out):
-    """out[k, i] = x_ij with j = W[k], from dense rows, in tiles that stay in cache."""
-    n = out.shape[1]
-    for low in range(0, n, 32):
-        high = min(low + 32, n)
-        for k in range(W.shape[0]):
-            for i in range(low, high):
-                out[k, i] = rows.entry(rows.first(i) + W[k])
 
 
 # --------------------------------------------------------------------------- the choice
@@ -207,16 +130,16 @@ class WorkingBlock:
         self.cols: Any = None  # a stack that holds the columns, or None if products go over rows
         self._room: tuple[Any, ...] = ()
         if gram_form and is_array(problem, self.entries, self.m):
-            self.array = _spread(matrix, W) if matrix.is_sparse else _dense_columns(matrix, W)
+            self.array = spread(matrix, W) if matrix.is_sparse else dense_columns(matrix, W)
         elif gram_form:
             self.cols = matrix.cols if matrix.by_columns else None  # for products; rows are for the Gram matrix only
-            self.rows = _sparse_rows(matrix, W, self.entries)
+            self.rows = sparse_rows(matrix, W, self.entries)
         elif matrix.is_sparse and (matrix.has("cols") or 2 * self.entries >= matrix.nnz):
             self.cols = matrix.cols
         elif matrix.is_sparse:
-            self.cols, self.at = _sparse_cols(matrix, W, self.entries), np.arange(self.m)
+            self.cols, self.at = sparse_cols(matrix, W, self.entries), np.arange(self.m)
         else:
-            self.array = _dense_columns(matrix, W)
+            self.array = dense_columns(matrix, W)
             # Sweeps are as fast as memory is, and what they solve may be rounded.
             self.cols, self.at = dense_stack(np.ascontiguousarray(self.array, dtype=np.float32)), np.arange(self.m)
         self.gram = np.zeros((0, 0))
@@ -348,69 +271,3 @@ def _single_gram(array: np.ndarray, weights: np.ndarray) -> np.ndarray:
     gram += gram.T
     np.fill_diagonal(gram, diagonal * (1.0 + 2e-6))
     return gram
-
-
-def _places(d: int, W: np.ndarray) -> np.ndarray:
-    place = np.full(d, -1, dtype=np.int32)
-    place[W] = np.arange(len(W), dtype=np.int32)
-    return place
-
-
-def _room(matrix: Any, entries: int, count: int, length: int) -> SparseVectors:
-    return SparseVectors(
-        np.empty(entries + 1, dtype=matrix.values.dtype),
-        np.empty(entries + 1, dtype=np.int32),
-        np.zeros(count + 1, dtype=np.int64),
-        length,
-    )
-
-
-def _transposed(matrix: Any, stack: SparseVectors, entries: int) -> SparseVectors:
-    out = _room(matrix, entries, stack.length, len(stack.starts) - 1)
-    transpose(stack, out.values, out.indices, out.starts)
-    return out
-
-
-def _sparse_rows(matrix: Any, W: np.ndarray, entries: int) -> SparseVectors:
-    """Rows restricted to W: filtered from all rows, or from the columns where W holds few of the entries and columns are there."""
-    n, d = matrix.shape
-    if len(W) == d:
-        return matrix.rows
-    if matrix.has("cols") and (COLUMNS_FROM * entries < matrix.nnz or not matrix.has("rows")):
-        return _transposed(matrix, _sparse_cols(matrix, W, entries), entries)
-    out = _room(matrix, entries, n, len(W))
-    filter_rows(matrix.rows, _places(d, W), out.values, out.indices, out.starts)
-    return out
-
-
-def _sparse_cols(matrix: Any, W: np.ndarray, entries: int) -> SparseVectors:
-    n, d = matrix.shape
-    if len(W) == d:
-        return matrix.cols
-    if not matrix.has("cols") and 2 * entries < matrix.nnz:
-        return _transposed(matrix, _sparse_rows(matrix, W, entries), entries)
-    out = _room(matrix, entries, len(W), n)
-    take_vectors(matrix.cols, W, out.values, out.indices, out.starts)
-    return out
-
-
-def _spread(matrix: Any, W: np.ndarray) -> np.ndarray:
-    """Columns of sparse data as a dense array of shape (m, n)."""
-    out = np.zeros((len(W) + 1, matrix.shape[0]))
-    if matrix.has("cols") and COLUMNS_FROM * matrix.count_entries(W) < matrix.nnz:
-        spread_columns(matrix.cols, W, out)  # (news20, 2 columns: 1.7 -> 0.05 ms)
-        return out[:-1]
-    spread_rows(matrix.rows, _places(matrix.shape[1], W), out)
-    return out[:-1]
-
-
-def _dense_columns(matrix: Any, W: np.ndarray) -> np.ndarray:
-    """Columns of dense data as an array of shape (m, n) in double precision."""
-    if matrix.has("cols"):
-        columns = matrix.cols.values.reshape(matrix.shape[::-1])
-        return (columns if len(W) == matrix.shape[1] else columns[W]).astype(np.float64, copy=False)
-    if len(W) == matrix.shape[1]:
-        return matrix.values.T.astype(np.float64, copy=False)
-    out = np.empty((len(W), matrix.shape[0]))
-    gather_columns(matrix.rows, W, out)
-    return out

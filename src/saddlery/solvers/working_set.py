@@ -1,0 +1,76 @@
+"""Which columns a round of a working-set method works on."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from saddlery.parts import kernel
+
+__all__ = ["LITTLE", "choose_columns", "level", "pick_columns"]
+
+FIRST_WIDE, FEW = 100, 400  # columns of the smallest working set of wide data, and of sparse data whose columns are cheaper
+FIRST = 25  # columns of the smallest working set of tall data, where each has many rows (mushrooms 0.1: 13.2 -> 9.4 ms)
+LITTLE = 32  # columns: so many are always taken and solved with care, so that rows that are repeated count as weights do
+MOST_COLUMNS = 0.6  # share of the columns from which on all are taken: no copies, no change of the set
+
+
+@kernel
+def pick_columns(penalty, w, Xta, level, out):
+    """The columns with a weight, or with |Xta_j| above the level; returns their number and that of the weights."""
+    count, support = 0, 0
+    for j in range(w.shape[0]):
+        if w[j] != 0.0 or abs(Xta[j]) > level:
+            out[count] = j
+            count += 1
+            support += w[j] != 0.0
+    return count, support
+
+
+@kernel
+def rank_columns(penalty, w, Xta, W, out):
+    """out_k = -|Xta_j| for j = W[k], and -infinity for columns with a weight: the smallest are wanted most."""
+    for k in range(W.shape[0]):
+        out[k] = -math.inf if w[W[k]] != 0.0 else -abs(Xta[W[k]])
+
+
+def level(problem: Any) -> float:
+    """Columns whose product with the slopes exceeds this belong into the working set; on tall data those too that nearly do."""
+    return (0.8 if problem.d <= problem.n / 4 else 1.0) * problem.penalty.threshold
+
+
+def choose_columns(problem: Any, w: np.ndarray, Xta: np.ndarray, gap: float) -> np.ndarray:
+    """The columns with a weight and those that want one most: all of these, or a few times as many as there are weights."""
+    threshold = problem.penalty.threshold
+    if threshold == 0.0:
+        return np.arange(problem.d)
+    tall = problem.d <= problem.n / 4
+    W = np.empty(problem.d, dtype=np.int64)
+    count, support = pick_columns(problem.penalty, w, Xta, level(problem), W)
+    W = W[:count]
+    growth = 2 if tall or gap < 0.01 else 4
+    # A lasso has no more weights than rows: small sets that are solved fast beat large ones that hold all.
+    cap = max(_first_size(problem, count), min(growth * support, support + problem.n))
+    if count > cap:
+        rank = np.empty(count)
+        rank_columns(problem.penalty, w, Xta, W, rank)
+        W = np.sort(W[np.argpartition(rank, cap - 1)[:cap]])
+    if len(W) > MOST_COLUMNS * problem.d:
+        return np.arange(problem.d)
+    return W if count > 0 else np.array([int(np.argmax(np.abs(Xta)))])
+
+
+def _first_size(problem: Any, count: int) -> int:
+    """The smallest working set: of sparse columns the more the better, if they are solved once and for all, or if many wait.
+
+    (20,000 x 50,000 lasso at 0.01: 32 -> 23 ms; news20 logistic at 0.001: 174 -> 142 ms, but at 0.01 30 -> 34 ms.)
+    """
+    if problem.d <= problem.n / 4:
+        return FIRST
+    least = min(FIRST_WIDE, max(problem.n, LITTLE))
+    if not problem.matrix.is_sparse:
+        return least
+    most = FEW if getattr(problem.loss, "curvature_is_constant", False) else min(FEW, count // 20)
+    return max(least, min(most, problem.n))
