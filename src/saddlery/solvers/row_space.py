@@ -1,9 +1,9 @@
 """Row space: problems with an l2 penalty and few rows, solved in as many dimensions as there are rows.
 
 The solution of ``min sum_i s_i l(y_i, x_i.w + b) + alpha ||w||^2 / 2`` is a combination of the rows, and the problem only knows
-their inner products. With ``X X' = U diag(e) U'`` the n x r array ``Z = U diag(sqrt e)`` has the same ones, so
+their inner products. An array Z with ``Z Z' = X X'`` has the same ones, and needs no more columns than X has independent rows, so
 
-    min_v  sum_i s_i l(y_i, z_i.v + b) + alpha ||v||^2 / 2,        w = X' U diag(1 / sqrt e) v
+    min_v  sum_i s_i l(y_i, z_i.v + b) + alpha ||v||^2 / 2,        w = X' B v,        Z = X X' B,  B'Z = 1
 
 has the same values and the same dual points. It is solved by whatever is best for such data; the points are mapped back and judged
 on the data as they are. On leukemia (38 rows, 7,129 columns) an epoch of the rotated problem reads 1,444 numbers, not 270,902.
@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
+import scipy.linalg.lapack
 
 from saddlery.errors import UnsupportedError
 from saddlery.matrix import Matrix
@@ -25,6 +26,7 @@ from saddlery.solvers.base import Needs, Solver, State
 __all__ = ["RowSpace"]
 
 RANK = 1e-13  # eigenvalues below this share of the largest are rounding
+INDEPENDENT = 1e-4  # least entry on the diagonal of the Cholesky factor, as a share of the largest, for rows that are independent
 INNER_STEPS = 50  # most steps inside before the point is judged again
 
 
@@ -41,17 +43,28 @@ class _State(State):
         for _, block in problem.matrix.col_parts():
             values = block.values
             products += (values @ values.T).toarray() if block.is_sparse else values @ values.T
-        sizes, vectors = scipy.linalg.eigh(products, check_finite=False)
-        kept = sizes > RANK * max(float(sizes[-1]), np.finfo(float).tiny)
-        kept[-1] = True
-        roots = np.sqrt(np.maximum(sizes[kept], np.finfo(float).tiny))
-        self.back = vectors[:, kept] / roots
-        self.sub = problem.with_matrix(Matrix(np.ascontiguousarray(vectors[:, kept] * roots)))
+        rotated, self.back = _rotation(products)
+        self.sub = problem.with_matrix(Matrix(np.ascontiguousarray(rotated)))
         self.accesses = float(problem.n) * problem.matrix.nnz
         self.method: Any = None
         self.inner: Any = None
         self.gap = self.sub.scale
         self.mapped: Any = None
+
+
+def _rotation(products: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Z and B for X X': its Cholesky factor and the inverse of that, transposed; its eigenvectors, scaled, if rows are dependent.
+
+    The factor is found in a tenth of the time (colon, 62 rows: a fifth of the time of the whole fit).
+    """
+    factor, failed = scipy.linalg.lapack.dpotrf(products, lower=1)
+    if not failed and factor.diagonal().min() > INDEPENDENT * factor.diagonal().max():
+        return factor, scipy.linalg.lapack.dtrtri(factor, lower=1)[0].T
+    sizes, vectors = scipy.linalg.eigh(products, check_finite=False)
+    kept = sizes > RANK * max(float(sizes[-1]), np.finfo(float).tiny)
+    kept[-1] = True
+    roots = np.sqrt(np.maximum(sizes[kept], np.finfo(float).tiny))
+    return vectors[:, kept] * roots, vectors[:, kept] / roots
 
 
 @dataclass(frozen=True)
