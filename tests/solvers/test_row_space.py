@@ -38,3 +38,13 @@ def test_start_from_another_solution():
     again = sd.solve(problem, "row_space", tol=1e-6, start=first)
     assert again.epochs <= 1
     assert again.status is sd.Status.CONVERGED
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_a_wide_svm_with_intercept_takes_few_rounds(seed):
+    """The method inside is told the gap between the best points so far: with that of the last ones it took thousands of rounds."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((40, 300))
+    problem = sd.LinearProblem(X, np.sign(X[:, 0] + 0.3), "hinge", sd.penalties.L2(1.0 / 40), fit_intercept=True)
+    solution = sd.solve(problem, "row_space", tol=1e-8, max_epochs=60)
+    assert solution.status is sd.Status.CONVERGED
