@@ -148,7 +148,7 @@ class AugmentedNewton(Solver):
         state.rounds += 1
         point = newton.point(state.sub, inner)
         primal, dual = state.sub.evaluate(point)
-        gap = (primal - dual.value) / problem.scale
+        gap = (primal - dual.value) / (problem.scale or 1.0)  # as in certificates
         inner.relative_gap = gap
         state.w, state.b, state.a, state.Xta = inner.w, inner.b, dual.a, dual.Xta
         state.accesses += inner.accesses - before

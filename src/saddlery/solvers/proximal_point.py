@@ -86,7 +86,7 @@ class ProximalPoint(Solver):
         state.accesses += dual.sweep(problem, state.rng, problem.penalty.threshold, 20, 0.05)
         state.accesses += dual.search(problem)
         state.rounds += 1
-        solved = dual.gap <= self.accuracy * max(state.relative_gap, 1e-16) * problem.scale
+        solved = dual.gap <= self.accuracy * max(state.relative_gap, 1e-16) * (problem.scale or 1.0)
         if solved or state.rounds >= 15:
             if solved and state.rounds <= 2:
                 state.sigma *= 2.0

@@ -63,7 +63,7 @@ class _State(State):
             self.lowest = primal, point.w.copy(), point.b
         if dual.value > self.highest[0]:
             self.highest = dual.value, dual.a.copy()
-        self.inner.relative_gap = self.gap / self.sub.scale
+        self.inner.relative_gap = self.gap / (self.sub.scale or 1.0)  # as in certificates
 
 
 def _rotation(products: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
