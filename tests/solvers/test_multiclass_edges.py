@@ -100,3 +100,27 @@ def test_margins_of_few_weights_and_of_many_agree():
         W = rng.standard_normal((40, 5)) * (rng.random((40, 5)) < share)
         state = solver.init(problem, problem.as_point(W, None, None), rng)
         np.testing.assert_allclose(state.T.T, X @ W, atol=1e-12)
+
+
+def test_what_a_model_promises_is_kept(monkeypatch):
+    """The promise before the step is the estimate after it, from the objective there and all slopes; the certificate is no worse."""
+    promises, judged, refine, judge = [], [], MulticlassNewton._refine, MulticlassNewton._judge_model
+
+    def noted(self, problem, state, penalty, gram, u, q, *rest):
+        start, slopes = u.copy(), q.copy()
+        rate = refine(self, problem, state, penalty, gram, u, q, *rest)
+        if rate is not None:
+            promises.append(self._promised_gap(problem, state, start, slopes, u, q))
+        return rate
+
+    def ended(self, problem, state):
+        if judge(self, problem, state):
+            judged.append(state.gap)
+        return bool(judged)
+
+    monkeypatch.setattr(MulticlassNewton, "_refine", noted)
+    monkeypatch.setattr(MulticlassNewton, "_judge_model", ended)
+    monkeypatch.setattr(multiclass_step, "CHEAP", 0.0)
+    solution = sd.solve(tall(), solver=MulticlassNewton(), tol=1e-3)
+    assert promises[-1] == pytest.approx(judged[-1], rel=0.02)
+    assert solution.certificate.relative_gap <= judged[-1] <= 1e-3

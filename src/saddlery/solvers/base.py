@@ -160,7 +160,7 @@ class Needs:
     rotates: bool = False
     most_rows: int | None = None
     most_columns: int | None = None
-    quadratic: bool = False
+    squared: bool = False
     strongly_convex: bool = False
     constraint: bool = False
     no_intercept: bool = False
@@ -190,7 +190,7 @@ class Needs:
             phrases.append(f"at most {self.most_rows:,} rows (these data have {problem.n:,})")
         if self.most_columns is not None and problem.d > self.most_columns:
             phrases.append(f"at most {self.most_columns:,} columns (these data have {problem.d:,})")
-        if self.quadratic and type(loss) is not Squared:
+        if self.squared and type(loss) is not Squared:  # its formulas are written out: constant curvature is not enough
             phrases.append(f"the squared loss (this is the {LOSSES.name_of(loss)} loss)")
         if self.rotates and not getattr(penalty, "is_round", False):
             phrases.append(f"a penalty that depends on the length of w alone (l2; {PENALTIES.name_of(penalty)} does not)")

@@ -57,7 +57,7 @@ class Covariance(Solver):
     needs = Needs(
         loss=("value", "slope", "conjugate"),
         penalty=("coordinate_prox", "coordinate_distance", "coordinate_conjugate"),
-        quadratic=True,
+        squared=True,
         most_columns=5000,
         partial=True,
     )

@@ -9,7 +9,7 @@ hesitate between two or three classes, so that almost all of their other edges w
 classes with themselves and each other, about 3 / k^2 of those of a row. On mnist at 0.01 alpha_max (2316 pairs, 10 classes) the
 matrix of all rows took 6.6 s, of eight rows for each pair 2.0 s, and of sixteen edges for each pair, which is better, 0.26 s; on
 letter (416 pairs, 26 classes) all rows took 280 ms, eight rows 20 ms, and 32 edges, which are better, 5 ms (sixteen are not). The
-runs took 13 s then and 3.2 to 3.8 s now, and 0.135 and 0.105 s.
+runs took 13 s with rows and 3.2 to 3.8 s with edges, and 0.135 and 0.105 s.
 """
 
 from __future__ import annotations

@@ -290,9 +290,7 @@ class ProxNewton(Solver):
         W = trim(problem, choose_columns(problem, state.w, state.Xta, state.relative_gap), state.w, state.Xta)
         old, epochs = state.block, state.epochs if state.followed else 0
         if old is not None and old.m <= max(1.5 * len(W), SMALL) and state.inside[W].all():
-            if old.gram_form or not gram_is_cheaper(
-                problem, old.entries, old.m, state.swept, state.epochs if state.followed else 0
-            ):
+            if old.gram_form or not gram_is_cheaper(problem, old.entries, old.m, state.swept, epochs):
                 return old
             W = old.W
         entries = problem.matrix.count_entries(W)
@@ -373,13 +371,15 @@ class ProxNewton(Solver):
         return u, margins
 
     def _with_care(self, problem: Any, state: _State) -> bool:
-        """Whether models are to be solved well: once the support is about right, or the model, if all columns are in it.
+        """Whether models are to be solved well.
 
-        The model is, where its last step was of the right length (5000 x 2000, l2: 0.95 -> 0.6 s); where curvature jumps, and
-        lengths tell little, also where rounds gain little.
+        With a threshold, once the support is about right. Without, once models are: the last step had the length that its model
+        said (5000 x 2000, logistic with l2: 0.95 -> 0.6 s), or, where curvature jumps and lengths tell little, rounds gain little.
         """
-        if state.relative_gap > LATE or problem.penalty.threshold > 0.0:
-            return bool(state.relative_gap <= LATE)
+        if state.relative_gap > LATE:
+            return False
+        if problem.penalty.threshold > 0.0:
+            return True
         return state.size == 1.0 or (state.slow and not getattr(problem.loss, "curvature_is_smooth", False))
 
     def _line_search(
