@@ -103,7 +103,7 @@ def test_margins_of_few_weights_and_of_many_agree():
 
 
 def test_what_a_model_promises_is_kept(monkeypatch):
-    """The promise before the step is the estimate after it, from the objective there and all slopes; the certificate is no worse."""
+    """The promise before a step is the estimate after it, from the objective there and all slopes; the certificate is no worse."""
     promises, judged, refine, judge = [], [], MulticlassNewton._refine, MulticlassNewton._judge_model
 
     def noted(self, problem, state, penalty, gram, u, q, *rest):
