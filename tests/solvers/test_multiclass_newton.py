@@ -13,9 +13,10 @@ import saddlery as sd
 from saddlery.penalties.base import largest
 from saddlery.problems.multiclass import MulticlassProblem
 from saddlery.solvers.multiclass_columns import class_factors, conjugate_steps
-from saddlery.solvers.multiclass_model import Pairs, best_of_two, gram_model, pair_gram
+from saddlery.solvers.multiclass_model import Curvature, Pairs, best_of_two, gram_model, pair_gram
 from saddlery.solvers.multiclass_newton import MulticlassNewton
 from saddlery.solvers.multiclass_smoothed import MulticlassSmoothed
+from saddlery.solvers.multiclass_state import value_on_ray
 
 PENALTIES = {
     "l1": sd.penalties.L1(0.03),
@@ -256,3 +257,35 @@ def test_conjugate_gradients_with_the_blocks_of_classes_solve_the_model_on_a_fac
     v, done = conjugate_steps(residual, lambda left: solve(other, left), lambda move: system @ move, 1e-10, 40)
     np.testing.assert_allclose(system @ v, -residual, atol=1e-8)
     assert done <= 20
+
+
+def test_products_with_the_curvature_tell_of_pairs_that_are_missed():
+    rng = np.random.default_rng(3)
+    n, d, k = 60, 4, 3
+    X, V = rng.standard_normal((n, d)), rng.dirichlet(np.ones(k), n).T.copy()
+    s, G = np.full(n, 1.0 / n), rng.standard_normal(d * k)
+    held = np.array([0, 2, 3])  # of the features, and ones
+    columns = np.vstack([X[:, held].T, np.ones(n)]).astype(np.float32)
+    place = np.array([0, -1, 1, 2])
+    pairs = Pairs(np.array([0, 2, 7, 10]), k)
+    single = V.astype(np.float32)
+    product = Curvature(None, columns, place, pairs, single, (single * s).astype(np.float32), np.empty_like(single), 0)
+    step = np.zeros(d * k)
+    step[pairs.keys] = move = rng.standard_normal(pairs.m)
+    Z = (X @ step.reshape(d, k)).T
+    bent = (X.T @ (s * V * (Z - (V * Z).sum(axis=0))).T).ravel()
+    np.testing.assert_allclose(product(move), bent[pairs.keys], rtol=1e-4, atol=1e-5)
+    others = np.setdiff1d(np.flatnonzero(np.repeat(place >= 0, k)), pairs.keys)
+    assert product.largest_other(G) == pytest.approx(np.abs(G + bent)[others].max(), rel=1e-4)
+
+
+def test_values_on_a_ray_are_nearer_than_chords():
+    X = np.random.default_rng(5).standard_normal((80, 6))
+    problem = MulticlassProblem(X, np.argmax(X[:, :3], axis=1), loss="logistic", penalty=sd.penalties.L1(1e-3))
+    A = problem.slopes(0.3 * X @ np.random.default_rng(6).standard_normal((6, 3)))
+    own, step = problem.dual(A, np.zeros((6, 3))), 1e-6
+    ray = (own - problem.dual((1.0 - step) * A, np.zeros((6, 3)))) / step
+    for t in (0.99, 0.9, 0.6):
+        exact = problem.dual(t * A, np.zeros((6, 3)))
+        assert abs(value_on_ray(own, ray, 1.0 / t, 1.0) - exact) < 0.1 * (exact - t * own)
+    assert value_on_ray(own, ray, 0.5, 1.0) == own

@@ -30,6 +30,7 @@ SWEEPS = 25  # before conjugate gradients,
 AFTER = 6  # and after them
 MOST_CONJUGATE = 40  # products in a row
 CARE = 0.05  # fall of the residual that they are asked for at a time: the support may change
+SHARP = 0.8  # of what is asked for that may be lost when the dual point of a model is scaled to be feasible
 CLOSE = 2.0  # fall that a model promises, in units of what is asked for, from which on it may end the run
 BOUND = 0.999  # share of its box that a move may take in a model that may end the run
 
@@ -239,11 +240,11 @@ class ColumnStep(Present):
                 fall = float(slopes @ (u - start)) + float(state.slope @ shift) + penalty.value(u) - penalty.value(start)
                 if sharp or -fall > CLOSE * state.tol * problem.scale or (np.abs(u - start) >= BOUND * boxes).any():
                     break
-                goal, sharp = min(goal, max(1e-4 * violation, 0.3 * state.tol * penalty.threshold)), True
+                goal, sharp = min(goal, max(1e-4 * violation, SHARP * self._excess_worth(problem, state))), True
             if prepare is None:
                 prepare = class_factors(penalty, cols, problem.matrix.col_counts, pairs, np.flatnonzero(u), state.V, weighted)
             slack = boxes - np.abs(u - start)
-            passes += self._finish_columns(problem, state, penalty, weighted, slopes, prepare, *work, slack, 0.3 * goal)
+            passes += self._finish_columns(problem, state, penalty, weighted, slopes, prepare, *work, slack, goal)
         state.accesses += 2.0 * passes * float(problem.matrix.col_counts[pairs.feature].sum())
         move = u - start
         if sharp and self._may_end(problem, state):

@@ -188,6 +188,39 @@ def new_bend_room(dtype: Any = np.float32) -> np.ndarray:
     return np.empty(ROWS, dtype=dtype)
 
 
+class Curvature:
+    """The function that multiplies H of all rows with a move of the pairs and the intercepts, in single precision.
+
+    It computes more than it returns, products with all classes of the copied columns: they tell whether the model misses pairs.
+    """
+
+    def __init__(
+        self, penalty: Any, columns: np.ndarray, place: np.ndarray, pairs: Pairs, V: Any, weighted: Any, Z: Any, free: int
+    ):
+        self.penalty, self.columns, self.place, self.pairs, self.free = penalty, columns, place, pairs, free
+        self.V, self.weighted, self.Z, self.room = V, weighted, Z, new_bend_room()
+        self.step = np.zeros((len(V), len(columns)), dtype=np.float32)
+
+    def __call__(self, move: np.ndarray) -> np.ndarray:
+        pairs, step = self.pairs, self.step
+        step[pairs.cls, self.place[pairs.feature]] = move[: pairs.m]
+        if self.free:
+            step[:, -1] = move[pairs.m :]
+        np.dot(step, self.columns, out=self.Z)
+        bend(self.penalty, self.V, self.weighted, self.Z, self.room)
+        self.slopes = np.dot(self.Z, self.columns.T)
+        bent = self.slopes[pairs.cls, self.place[pairs.feature]].astype(np.float64)
+        return np.concatenate([bent, self.slopes[:, -1]]) if self.free else bent
+
+    def largest_other(self, G: np.ndarray) -> float:
+        """The largest slope after the last move of pairs that the model misses; G are the slopes before it."""
+        held = np.flatnonzero(self.place >= 0)
+        after = np.zeros_like(self.slopes)
+        after[:, self.place[held]] = np.abs(G.reshape(len(self.place), -1)[held].T + self.slopes[:, self.place[held]])
+        after[self.pairs.cls, self.place[self.pairs.feature]] = 0.0
+        return float(after.max())
+
+
 def best_of_two(
     penalty: Any,
     u: np.ndarray,

@@ -32,10 +32,11 @@ THIRD = 1.0  # of terms of third order that a forecast allows for, in units of (
 
 
 class Forecast(NamedTuple):
-    """What a Newton model says of its own dual point: the value before it is scaled to be feasible, the largest slope on its pairs;
-    with what that point is made of."""
+    """What a Newton model says of its own dual point: the value before it is scaled to be feasible, the derivative along that ray,
+    the largest slope on its pairs; with what that point is made of."""
 
     own: float
+    ray: float
     top: float
     along: np.ndarray
     shift: np.ndarray
@@ -124,6 +125,15 @@ def _excess(penalty: Any, G: np.ndarray) -> float:
     return float(excess @ excess)
 
 
+def value_on_ray(own: float, ray: float, top: float, threshold: float) -> float:
+    """About D(t A) for the largest t <= 1 with t top <= threshold, given D(A) = own and its derivative there.
+
+    D is concave along the ray and 0 at 0; of the quadratic with these three data it differs by terms of the order (1 - t)^2.
+    """
+    t = min(1.0, threshold / max(top, 1e-300))
+    return t * own + t * (1.0 - t) * max(own - ray, 0.0)
+
+
 class Present(Solver):
     """The part of a Newton solver that knows the present point."""
 
@@ -208,18 +218,17 @@ class Present(Solver):
         forecast, state.forecast = state.forecast, None
         if forecast is None or state.tol <= 0.0:
             return False
-        own, top, Z, shift, V = forecast
+        own, ray, top, Z, shift, V = forecast
         primal, threshold = state.value + problem.penalty.value(state.w), problem.penalty.threshold
 
         def gap(top: float) -> float:
-            return (primal - min(1.0, threshold / max(top, 1e-300)) * own) / problem.scale
+            return (primal - value_on_ray(own, ray, top, threshold)) / problem.scale
 
         if gap(top) > state.tol:
             return False
         if problem.fit_intercept:
             Z += shift[:, None]
-        if not model_rows(problem.loss, V, Z, state.room):
-            return False
+        model_rows(problem.loss, V, Z, state.room)
         weighted = weigh_slopes(problem.loss, problem.codes, problem.s, Z, state.weighted)
         G = gradient_of(problem.matrix, weighted.T)
         state.accesses += problem.size
@@ -262,19 +271,24 @@ class Present(Solver):
         state.w[state.at(support)] = weights
 
     def _estimate(self, problem: Any, state: NewtonState) -> float:
-        """A bound of the relative gap from what is at hand: l* is convex and 0 at 0, so D(t A) >= t (loss - <A, z>) - g*(-t G).
-
-        The loss minus <A, z> is the sum of -l*(A), for slopes A; sum_i s_i <A_i, z_i> = <G, W> + slope.b.
+        """The relative gap from what is at hand: the loss minus <A, z> is the sum of -l*(A), and z its gradient, for slopes A;
+        sum_i s_i <A_i, z_i> = <G, W> + slope.b.
         """
         penalty = problem.penalty
         primal = state.value + penalty.value(state.w)
-        own = state.value - float(np.vdot(state.G, state.w)) - float(state.slope @ state.b)
-        top, l1, l2 = state.top, penalty.threshold, penalty.strong_convexity
-        share = min(1.0, l1 / top) if top > 0.0 else 1.0
-        dual = share * own
+        ray, l2 = -float(np.vdot(state.G, state.w)) - float(state.slope @ state.b), penalty.strong_convexity
+        own = state.value + ray
+        dual = value_on_ray(own, ray, state.top, penalty.threshold)
         if l2 > 0.0:
             dual = max(dual, own - 0.5 / l2 * state.excess)
         return (primal - dual) / problem.scale
+
+    def _excess_worth(self, problem: Any, state: NewtonState) -> float:
+        """The excess of the largest slope over the threshold that costs a dual point, scaled back, all of the gap asked for.
+
+        The value falls by (1 - t) times its derivative along the ray, and that is g(W) at the optimum.
+        """
+        return problem.penalty.threshold * state.tol * problem.scale / max(problem.penalty.value(state.w), 1e-300)
 
     def _near(self, problem: Any, state: NewtonState) -> float:
         """D'HD of a step from which on terms of third order are small enough for its model to end the run."""
@@ -300,5 +314,7 @@ class Present(Solver):
         free = len(ends) - m
         bend = float((ends[:m] - slopes) @ move) + float((ends[m:] - state.slope[:free]) @ shift[:free])
         third = THIRD * max(bend / problem.scale, 0.0) ** 0.5
-        own = state.value - float(ends[:m] @ start) - float(ends[m:] @ state.b[:free]) - (0.5 + third) * bend
-        return Forecast(own, float(np.abs(ends[:m]).max(initial=0.0)), along, shift, state.V)
+        ray = -float(ends[:m] @ start) - float(ends[m:] @ state.b[:free])
+        own = state.value + ray - (0.5 + third) * bend
+        ray -= float(ends[:m] @ move) + float(ends[m:] @ shift[:free])
+        return Forecast(own, ray, float(np.abs(ends[:m]).max(initial=0.0)), along, shift, state.V)

@@ -8,7 +8,6 @@ so well is worth its price because of its dual point (multiclass_state.py); far 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,15 +17,14 @@ from saddlery.solvers.gram_model import worst_violation
 from saddlery.solvers.multiclass_columns import ColumnStep
 from saddlery.solvers.multiclass_edges import edge_gram
 from saddlery.solvers.multiclass_model import (
+    Curvature,
     Pairs,
-    bend,
     best_of_two,
     gram_model,
-    new_bend_room,
     pair_gram,
 )
 from saddlery.solvers.multiclass_rows import add_pairs, gradient_of
-from saddlery.solvers.multiclass_state import NewtonState
+from saddlery.solvers.multiclass_state import NewtonState, value_on_ray
 
 __all__ = ["NewtonStep"]
 
@@ -115,8 +113,7 @@ class NewtonStep(ColumnStep):
         goal = violation * (0.1 if state.gap > EARLY else 0.01)
         enough = 0.0  # the violation of the model at which its dual point is good enough to end
         if self._may_end(problem, state):
-            primal = state.value + problem.penalty.value(state.w)
-            enough = max(1e-4 * violation, SCALED * state.tol * problem.scale / primal * penalty.threshold)
+            enough = max(1e-4 * violation, SCALED * self._excess_worth(problem, state))
         state.refined = None
         if self.samples_models and not (state.made_now and not state.sampled):
             rate = self._refine(problem, state, penalty, gram, u, q, free, goal, enough)
@@ -163,15 +160,17 @@ class NewtonStep(ColumnStep):
         patience = HOPELESS if state.made_now else SLOW  # an old model can be made anew
         for done in range(1, (MOST_INNER if len(state.strengths) == 1 else 1) + 1):
             if done > 1:
-                move, change = rough_move(violation)
-            last = best_of_two(penalty, u, q, move, product(move), last, m, product)
+                move, _ = rough_move(violation)
+            bent = product(move)
+            if done == 1 and may_end:  # unless the step is too long, or the dual point infeasible on pairs that are not here
+                missed = product.largest_other(state.G) > penalty.threshold + enough / SCALED
+                may_end = float(move @ bent) <= near and not missed
+                goal = min(goal, enough) if may_end else goal
+            last = best_of_two(penalty, u, q, move, bent, last, m, product)
             u += last[0]
             q += last[1]
             violation = worst()
             rate = (violation / first) ** (1.0 / done)
-            if done == 1 and may_end:
-                may_end = float(last[0] @ last[1]) <= near
-                goal = min(goal, enough) if may_end else goal
             ready = violation <= goal or (may_end and self._promised_gap(problem, state, start, slopes, u, q) <= SAFE * state.tol)
             if ready or (done >= PATIENCE and rate > patience):
                 break
@@ -185,30 +184,17 @@ class NewtonStep(ColumnStep):
         forecast = self._foresee(problem, state, start[:m], move, shift, slopes[:m], q, state.along)
         fall = 0.5 * float((q + slopes) @ (u - start)) + penalty.value(u[:m]) - penalty.value(start[:m])
         primal = state.value + penalty.value(state.w) + fall
-        return (primal - min(1.0, penalty.threshold / max(forecast.top, 1e-300)) * forecast.own) / problem.scale
+        return (primal - value_on_ray(forecast.own, forecast.ray, forecast.top, penalty.threshold)) / problem.scale
 
-    def _curvature(self, problem: Any, state: NewtonState, penalty: Any, free: int) -> Callable[[np.ndarray], np.ndarray]:
+    def _curvature(self, problem: Any, state: NewtonState, penalty: Any, free: int) -> Curvature:
         """The function that multiplies H of all rows with a move of the pairs and the intercepts."""
-        pairs, m = state.pairs, state.pairs.m
-        columns, place = self._copied(problem, state, pairs)
+        columns, _ = self._copied(problem, state, state.pairs)
         if state.single is None:
             state.single = np.empty((3, *state.V.shape), dtype=np.float32)
         V, weighted, Z = state.single
         V[:] = state.V
         np.multiply(V, (problem.s / state.tau).astype(np.float32), out=weighted)
-        step, room = np.zeros((problem.k, len(columns)), dtype=np.float32), new_bend_room()
-
-        def product(move: np.ndarray) -> np.ndarray:
-            step[pairs.cls, place] = move[:m]
-            if free:
-                step[:, -1] = move[m:]
-            np.dot(step, columns, out=Z)
-            bend(penalty, V, weighted, Z, room)
-            slopes = np.dot(Z, columns.T)
-            bent = slopes[pairs.cls, place].astype(np.float64)
-            return np.concatenate([bent, slopes[:, -1]]) if free else bent
-
-        return product
+        return Curvature(penalty, columns, state.place, state.pairs, V, weighted, Z, free)
 
     def _gram(self, problem: Any, state: NewtonState, penalty: Any, free: int) -> np.ndarray:
         """The model's matrix from all rows that matter, or from a sample of edges."""
