@@ -23,6 +23,8 @@ __all__ = ["TARGETS", "Budget", "Log", "measure_cell"]
 TARGETS = (1e-3, 1e-4, 1e-6)
 CONTENDER = 2.0  # who needs more than this many times the best time is not timed again
 SHORT = 0.05  # seconds: below, a run is preceded by an untimed one, so that caches are as warm as for the others
+ENOUGH = 0.02  # seconds: what is shorter is repeated for so long
+COLD = 0.001  # seconds that a first run may lose in cold caches, so that its order says little
 
 
 @dataclass(frozen=True)
@@ -65,16 +67,27 @@ class Log:
         return [entry for entry in self.events if entry["event"] == event and entry["solver"] == solver]
 
 
-def timed(function: Callable[[], Any]) -> tuple[float, float, Any]:
-    """CPU seconds of all threads, wall seconds, result."""
+def timed(function: Callable[[], Any], warm: bool = False) -> tuple[float, float, Any]:
+    """CPU seconds of all threads, wall seconds, result.
+
+    The collection of garbage walks through all objects and leaves cold caches behind: a fit of 0.05 ms then takes 0.4. So a `warm`
+    one is preceded by another, and repeated within ENOUGH seconds; medians count.
+    """
     gc.collect()
     gc.disable()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            cpu, wall = time.process_time(), time.perf_counter()
-            result = function()
-            return time.process_time() - cpu, time.perf_counter() - wall, result
+            runs, spent = [], 0.0
+            if warm:
+                function()
+            while not runs or (warm and spent < ENOUGH):
+                cpu, wall = time.process_time(), time.perf_counter()
+                result = function()
+                runs.append((time.process_time() - cpu, time.perf_counter() - wall))
+                spent += runs[-1][1]
+            cpu, wall = np.median(runs, axis=0)
+            return float(cpu), float(wall), result
     finally:
         gc.enable()
 
@@ -280,7 +293,7 @@ def _jobs(task: Task, mine: dict, ladders: dict, rivals: list[Rival], threads: i
         }
         least = min((times[0][0] for times in reached.values() if times), default=np.inf)
         for name, times in reached.items():
-            wanted.setdefault(name, set()).update(setting for cpu, setting in times if cpu <= CONTENDER * least)
+            wanted.setdefault(name, set()).update(setting for cpu, setting in times if cpu <= CONTENDER * least + COLD)
     for rival in rivals:
         if wanted.get(rival.name):
             data = task.prepare(rival)
@@ -305,9 +318,7 @@ def _rounds(jobs: list[dict[str, Any]], budget: Budget, log: Log) -> dict[tuple[
                 times[key].append((first["cpu"], first["wall"]))
             elif turn < repeats:
                 log.write(event="start", solver=key[0], setting=key[1], time=time.time())
-                if first["cpu"] < SHORT or (turn == 0 and first["cpu"] < 1.0):
-                    timed(job["run"])
-                times[key].append(timed(job["run"])[:2])
+                times[key].append(timed(job["run"], warm=first["cpu"] < SHORT or (turn == 0 and first["cpu"] < 1.0))[:2])
     log.write(event="done", solver="all", setting=None)
     return {key: _median(pairs) for key, pairs in times.items()}
 
