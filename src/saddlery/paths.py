@@ -210,14 +210,16 @@ def _solved(
     first = resolve(problem, solver)
     if problem.penalty.strong_convexity == 0.0:
         solver = first  # no rule of the choice asks how strong an l1 penalty is
-    if hasattr(first, "points") and start is None and not options["callbacks"]:
+    rest = grid
+    if first.has_points(problem, grid.size) and start is None and not options["callbacks"]:
         known, state = solutions_at_once(problem, first, grid / problem.penalty.alpha, options["tol"])
-        if all(solution.status is Status.CONVERGED for solution in known):
-            yield from known
+        done = next((k for k, solution in enumerate(known) if solution.status is not Status.CONVERGED), len(known))
+        yield from known[:done]
+        rest, start = grid[done:], Handover(replace(known[-1], state=state))
+        if rest.size == 0:
             return
-        start = Handover(replace(known[-1], state=state))
     _ = problem.scale, problem.constant_gradient, problem._dual_at_zero  # shared by the problems of all strengths
-    for alpha in grid:
+    for alpha in rest:
         single = problem.with_penalty(problem.penalty.scaled(alpha / problem.penalty.alpha))
         solution = solve(single, solver, start=start, **options)
         yield solution

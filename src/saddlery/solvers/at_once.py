@@ -1,6 +1,6 @@
 """Solutions that a solver has at once, with their certificates, for one strength of the penalty or for a path of them.
 
-No dual point is made on the way, since its value was known without: it is computed from the data by who asks for it.
+Where no dual point is made on the way, since its value was known without, it is computed from the data by who asks for it.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import time
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,7 +16,24 @@ from saddlery.certificate import Certificate
 from saddlery.point import Point
 from saddlery.solvers.base import Record, Solution, Status, Trace
 
-__all__ = ["solutions_at_once"]
+__all__ = ["CertifiedPoints", "solutions_at_once"]
+
+ROUNDING = 32 * float(np.finfo(float).eps)  # of a primal value, by which the dual value may seem to be above it
+
+
+class CertifiedPoints(NamedTuple):
+    """For several strengths: weights (rows), intercepts, primal and dual values with nonzeros (rows); the unit of gaps, a state.
+
+    `duals` has the dual points as rows, or is None if they are those that the weights imply. A solver that could not reach the
+    tolerance at one of the strengths may end there.
+    """
+
+    W: np.ndarray
+    b: np.ndarray
+    values: np.ndarray
+    scale: float
+    state: Any
+    duals: np.ndarray | None = None
 
 
 class _LateSolution(Solution):
@@ -44,7 +61,8 @@ def _residuals(problem: Any, factor: float, w: np.ndarray, b: float) -> np.ndarr
 def solutions_at_once(problem: Any, method: Any, factors: np.ndarray, tol: float) -> tuple[list[Solution], Any]:
     """Solutions under the penalty times each factor by a solver that has `points`, and the state from which it would go on.
 
-    Those that rounding has kept from the tolerance are not converged: they are for the caller to improve.
+    Those that rounding has kept from the tolerance are not converged: they are for the caller to improve, as are the ones that are
+    missing at the end.
 
     Examples
     --------
@@ -55,15 +73,17 @@ def solutions_at_once(problem: Any, method: Any, factors: np.ndarray, tol: float
     (array([0.5]), array([-0.5,  0.5]), True)
     """
     began = time.perf_counter()
-    W, intercepts, values, scale, state = method.points(problem, factors)
+    W, intercepts, values, scale, state, duals = method.points(problem, factors, tol)
     state.solver = method.name
     seconds, passes = (time.perf_counter() - began) / len(W), state.accesses / max(problem.size, 1)
     solutions: list[Solution] = []
-    for w, b, factor, (primal, dual, count) in zip(W, intercepts.tolist(), factors.tolist(), values.tolist(), strict=True):
-        gap = primal - dual
+    points = zip(W, intercepts.tolist(), factors.tolist(), values.tolist(), strict=False)
+    for k, (w, b, factor, (primal, dual, count)) in enumerate(points):
+        gap = 0.0 if -ROUNDING * abs(primal) <= primal - dual < 0.0 else primal - dual
         relative = gap / scale if scale > 0.0 else math.inf  # a constant target: rounding is all there is to compare with
         record = Record(0, seconds, passes, primal, dual, gap, relative, int(count), {})
-        certificate, late = Certificate(primal, dual, gap, relative, scale), partial(_residuals, problem, factor, w, b)
+        certificate = Certificate(primal, dual, gap, relative, scale)
+        a = partial(_residuals, problem, factor, w, b) if duals is None else duals[k]
         status = Status.CONVERGED if relative <= tol else Status.STALLED
-        solutions.append(_LateSolution(w, b, late, certificate, Trace([record]), status, method.name, 0, seconds, passes))
+        solutions.append(_LateSolution(w, b, a, certificate, Trace([record]), status, method.name, 0, seconds, passes))
     return solutions, state

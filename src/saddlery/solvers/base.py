@@ -242,6 +242,13 @@ class Solver:
         """The pair of points that the state stands for."""
         raise NotImplementedError
 
+    def has_points(self, problem: Any, count: int) -> bool:
+        """Whether there is a method `points` for so many strengths of the penalty: solutions and their certificates at once.
+
+        It has the signature ``points(problem, factors, tol)`` and returns :class:`~saddlery.solvers.at_once.CertifiedPoints`.
+        """
+        return False
+
     def follow(self, problem: Any, state: Any) -> Any:
         """The state with which to go on where only the penalty has changed, or None: `init` starts from the last points then."""
         return None

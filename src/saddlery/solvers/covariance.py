@@ -20,11 +20,12 @@ mean       column means, which the intercept makes up for: b = constant - mean.w
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from saddlery.point import Point
+from saddlery.solvers.at_once import CertifiedPoints
 from saddlery.solvers.base import Needs, Solver, State
 from saddlery.solvers.moments import Moments, certified_values, descend, minimise_moments, moments_of
 
@@ -36,16 +37,6 @@ class _State(State):
 
     def __init__(self, moments: Moments, w: np.ndarray, q: np.ndarray, accesses: float):
         self.moments, self.w, self.q, self.accesses = moments, w, q, accesses
-
-
-class CertifiedPoints(NamedTuple):
-    """For several strengths: weights (rows), intercepts, primal and dual values with nonzeros (rows); the unit of gaps, a state."""
-
-    W: np.ndarray
-    b: np.ndarray
-    values: np.ndarray
-    scale: float
-    state: _State
 
 
 @dataclass(frozen=True)
@@ -78,7 +69,10 @@ class Covariance(Solver):
         descend(state.moments, problem.penalty, state.w, state.q)
         return state
 
-    def points(self, problem: Any, factors: np.ndarray) -> CertifiedPoints:
+    def has_points(self, problem: Any, count: int) -> bool:
+        return True
+
+    def points(self, problem: Any, factors: np.ndarray, tol: float = 0.0) -> CertifiedPoints:
         """Solutions under the penalty times each factor, certified as far as the moments tell; the state is that of the last."""
         moments = moments_of(problem)
         W, q = minimise_moments(moments, problem.penalty, factors)

@@ -15,7 +15,7 @@ import scipy.linalg.lapack
 from saddlery.parts import kernel
 from saddlery.penalties.base import largest
 
-__all__ = ["SMALL_FACE", "gram_descent", "minimise", "solve_factorised", "solve_multiples", "worst_violation"]
+__all__ = ["SMALL_FACE", "effort", "gram_descent", "minimise", "solve_factorised", "solve_multiples", "worst_violation"]
 
 SINGULAR = 1e-6  # ratio of pivots below which a system is not solved: the solution would be rounding noise
 SMALL_FACE = 128  # size of the systems that are solved without LAPACK, whose calls take longer than they compute
@@ -134,6 +134,12 @@ def solve_factorised(penalty, system, size, x):
 
 
 @kernel
+def effort(penalty, size):
+    """Epochs of a round, and rounds: a small model is cheaper to sweep than to factorise, a large one not worth solving to the end."""
+    return max(10, 3000 // size), min(100, max(5, 20_000_000 // size**2))
+
+
+@kernel
 def solve_small_model(penalty, gram, u, q, free, l1, l2, tol, epochs, rounds, face, system, slope):
     """Coordinate descent on the Gram matrix, with exact solves on the support between rounds of it.
 
@@ -194,14 +200,8 @@ def solve_multiples(
     The solutions go to the rows of `out`, and q becomes the gradient at the last. Each is reached to `accuracy` times its first
     violation, but not below `rounding` times the largest component of q.
     """
-    facts = (penalty.threshold, penalty.strong_convexity, accuracy, rounding, *_effort(len(q)))
+    facts = (penalty.threshold, penalty.strong_convexity, accuracy, rounding, *effort(penalty, len(q)))
     solve_each_multiple(penalty, factors, gram, q, *facts, out)
-
-
-def _effort(size: int) -> tuple[int, int]:
-    """Epochs of a round, and rounds."""
-    epochs = max(10, 3000 // size)  # a small model is cheaper to sweep than to factorise
-    return epochs, min(100, max(5, 20_000_000 // size**2))  # a large model is not worth solving to the last digit
 
 
 def _room(size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -215,7 +215,7 @@ def minimise(penalty: Any, gram: np.ndarray, u: np.ndarray, q: np.ndarray, free:
 
     The last `free` coordinates are not penalised. Returns the number of epochs.
     """
-    epochs, rounds = _effort(len(u))
+    epochs, rounds = effort(penalty, len(u))
     l1, l2 = penalty.threshold, penalty.strong_convexity
     _, done, spent = solve_small_model(penalty, gram, u, q, free, l1, l2, tol, epochs, rounds, *_room(len(u)))
     for _ in range(0 if done else rounds):

@@ -202,7 +202,7 @@ class _Run:
     def solution(self, start: Any, random_state: Any, budget: tuple[int, float, float]) -> Solution:
         """Begin, go on until something says stop, and hand over the best points with a certificate from the data."""
         try:
-            if start is None and isinstance(self.best, _Best) and hasattr(self.method, "points"):
+            if start is None and isinstance(self.best, _Best) and self.method.has_points(self.problem, 1):
                 (known,), self.state = solutions_at_once(self.problem, self.method, ONE, self.tol)
                 if known.status is Status.CONVERGED:
                     for callback in self.callbacks:

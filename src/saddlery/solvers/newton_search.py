@@ -5,7 +5,7 @@ from __future__ import annotations
 from saddlery.parts import kernel
 from saddlery.penalties.base import sum_values
 
-__all__ = ["expand_at", "search_along"]
+__all__ = ["expand_at", "model_slopes", "search_along"]
 
 LONGER = 0.1  # share of its first slope that the objective may still have at the end of a step without another try further on
 
@@ -74,3 +74,15 @@ def search_along(loss, penalty, y, s, z, along, b, shift, r, value, W, origin, m
         for k in range(W.shape[0]):
             w[W[k]] = origin[k] + chosen * move[k]
     return chosen, best_loss, best_penalty
+
+
+@kernel
+def model_slopes(loss, y, s, a, h, along, shift, out, weighted):
+    """out = a + (h / s) (along + shift), the slopes of the quadratic model, moved into the domain of l*; weighted = s out."""
+    for i in range(y.shape[0]):
+        rise = h[i] / s[i] if s[i] > 0.0 else 0.0
+        slope = a[i] + rise * (along[i] + shift)
+        low, high = loss.dual_lower(y[i]), loss.dual_upper(y[i])
+        slope = slope if slope > low else low
+        out[i] = slope if slope < high else high
+        weighted[i] = s[i] * out[i]

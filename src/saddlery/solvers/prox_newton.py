@@ -32,16 +32,17 @@ from typing import Any
 
 import numpy as np
 
-from saddlery.parts import kernel
 from saddlery.point import Point
 from saddlery.problems.linear import best_intercept
 from saddlery.problems.screening import ScreenedProducts
+from saddlery.solvers.at_once import CertifiedPoints
 from saddlery.solvers.base import Needs, Solver, State
 from saddlery.solvers.gram_model import minimise, worst_violation
-from saddlery.solvers.newton_search import expand_at, search_along
+from saddlery.solvers.newton_search import expand_at, model_slopes, search_along
 from saddlery.solvers.residual_model import minimise_on_columns
 from saddlery.solvers.row_sample import sample_rows
 from saddlery.solvers.streamed_block import DENSE_BYTES, make_block, trim
+from saddlery.solvers.wide_rounds import is_small_and_wide, newton_rounds
 from saddlery.solvers.working_block import WorkingBlock, gram_is_cheaper
 from saddlery.solvers.working_set import LITTLE, choose_columns, level
 
@@ -56,21 +57,6 @@ SAMPLE = 4  # early Gram matrices are made of one row in so many
 FAR, WORTH_CHORDS = 0.01, 50  # relative gap and columns from which on a Gram matrix serves for two steps
 FEW_ROWS = 10  # for each column: Gram matrices of fewer are cheap
 ENOUGH_ROWS = 120  # rows for each column of the block, if they are
-
-
-# --------------------------------------------------------------------------- kernels
-
-
-@kernel
-def model_slopes(loss, y, s, a, h, along, shift, out, weighted):
-    """out = a + (h / s) (along + shift), the slopes of the quadratic model, moved into the domain of l*; weighted = s out."""
-    for i in range(y.shape[0]):
-        rise = h[i] / s[i] if s[i] > 0.0 else 0.0
-        slope = a[i] + rise * (along[i] + shift)
-        low, high = loss.dual_lower(y[i]), loss.dual_upper(y[i])
-        slope = slope if slope > low else low
-        out[i] = slope if slope < high else high
-        weighted[i] = s[i] * out[i]
 
 
 # --------------------------------------------------------------------------- the solver
@@ -105,6 +91,7 @@ class _State(State):
         self.rounds, self.idle, self.swept, self.epochs = 0, 0, 0.0, 0
         self.last_gap, self.slow, self.followed, self.chord = float("inf"), False, False, False
         self.floor, self.size = 1e-9, 0.0
+        self.compact = is_small_and_wide(problem)  # whether rounds are those of wide_rounds.py
 
     def note_epochs(self, count: int) -> None:
         """Remember how many epochs a model takes; not those of last corrections."""
@@ -226,12 +213,64 @@ class ProxNewton(Solver):
         state.accesses += state.products.accesses - before
 
     def step(self, problem: Any, state: _State) -> None:
+        before = state.value + state.penalty
+        if state.compact:
+            self._wide_rounds(problem, state)
+        else:
+            self._round(problem, state)
+        state.idle = 0 if state.value + state.penalty < before - 1e-15 * abs(before) else state.idle + 1
+        state.stalled = state.idle >= 5
+
+    def has_points(self, problem: Any, count: int) -> bool:
+        return count > 1 and is_small_and_wide(problem)
+
+    def points(self, problem: Any, factors: np.ndarray, tol: float) -> CertifiedPoints:
+        """The solutions of a path on small wide data; ends where one does not reach the tolerance in one go.
+
+        The certificates are those of the loop, from the data, but nothing else of it is worth its time here: see wide_rounds.py.
+        """
+        m, _ = len(factors), (problem.scale, problem.constant_gradient, problem._dual_at_zero)
+        W, b, values, duals = np.zeros((m, problem.d)), np.zeros(m), np.empty((m, 3)), np.empty((m, problem.n))
+        state, reads = None, 0.0
+        for k, factor in enumerate(factors.tolist()):
+            single = problem.with_penalty(problem.penalty.scaled(factor))
+            if state is None:
+                state = self.init(single, None, np.random.default_rng(0))
+            else:
+                reads += state.accesses
+                state = self.follow(single, state)
+            state.tol = tol
+            self._wide_rounds(single, state)
+            primal, dual = single.evaluate(Point(state.w, state.b, state.dual, None, state.Xta))
+            W[k], b[k], duals[k], values[k] = state.w, state.b, dual.a, (primal, dual.value, np.count_nonzero(state.w))
+            if not primal - dual.value <= tol * problem.scale:
+                m = k + 1
+                break
+        state.accesses = (state.accesses + reads) / m
+        return CertifiedPoints(W[:m], b[:m], values[:m], problem.scale, state, duals[:m])
+
+    def _wide_rounds(self, problem: Any, state: _State) -> None:
+        """Rounds up to the tolerance, or several; see wide_rounds.py."""
+        loss, penalty = problem.loss, problem.penalty
+        bend = getattr(loss, "conjugate_curvature", None) or 0.0
+        facts = (penalty.threshold, penalty.strong_convexity, loss.smoothness, bend, problem.scale, state.tol)
+        how = (self.newton_steps, 1e-3 if state.followed else 0.1, getattr(loss, "curvature_is_constant", False))
+        dual, Xta = state.dual.copy(), state.Xta.copy()  # the last ones may be the best that there are
+        where = (state.w, state.Xw, state.a, state.r, state.h, dual, Xta, state.b, state.value, state.relative_gap, state.floor)
+        data = (loss, penalty, problem.matrix.values, problem.y, problem.s, int(problem.fit_intercept))
+        state.b, state.value, state.floor, rounds, solved = newton_rounds(*data, facts, *how, *where)
+        state.penalty, state.compact = penalty.value(state.w), solved
+        state.dual, state.Xta = dual, state.products.start(dual, Xta)
+        state.rounds += rounds
+        state.accesses += rounds * problem.matrix.nnz
+
+    def _round(self, problem: Any, state: _State) -> None:
+        """One working set."""
         state.rounds += 1
         # Where the last round gained little, the shortcuts end: all rows count, and the true slopes say which columns.
         crawling = state.relative_gap > 0.3 * state.last_gap
         state.slow, state.last_gap = crawling and (state.relative_gap <= EARLY or state.idle > 0), state.relative_gap
         block = self._choose_block(problem, state)
-        before = state.value + state.penalty
         tall = problem.d <= problem.n / 4
         early = state.relative_gap > EARLY and not tall and not state.followed and problem.matrix.nnz > SMALL_DATA
         steps = 1 if early or block.entries > problem.matrix.nnz / 6 else self.newton_steps
@@ -259,9 +298,6 @@ class ProxNewton(Solver):
             self._judge_model(problem, state, model)
         else:
             self._judge_slopes(problem, state)
-        after = state.value + state.penalty
-        state.idle = 0 if after < before - 1e-15 * abs(before) else state.idle + 1
-        state.stalled = state.idle >= 5
 
     def _worth_chords(self, problem: Any, state: _State, block: WorkingBlock) -> bool:
         """Whether each step is followed by one on the same Gram matrix, from the true gradient.
