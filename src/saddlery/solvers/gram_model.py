@@ -135,7 +135,7 @@ def solve_factorised(penalty, system, size, x):
 
 @kernel
 def effort(penalty, size):
-    """Epochs of a round, and rounds: a small model is cheaper to sweep than to factorise, a large one not worth solving to the end."""
+    """Epochs of a round, and rounds: small models are cheaper to sweep than to factorise, large ones not worth the last digits."""
     return max(10, 3000 // size), min(100, max(5, 20_000_000 // size**2))
 
 

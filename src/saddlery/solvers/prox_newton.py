@@ -231,7 +231,8 @@ class ProxNewton(Solver):
         """
         m, _ = len(factors), (problem.scale, problem.constant_gradient, problem._dual_at_zero)
         W, b, values, duals = np.zeros((m, problem.d)), np.zeros(m), np.empty((m, 3)), np.empty((m, problem.n))
-        state, reads = None, 0.0
+        state: Any = None
+        reads = 0.0
         for k, factor in enumerate(factors.tolist()):
             single = problem.with_penalty(problem.penalty.scaled(factor))
             if state is None:
