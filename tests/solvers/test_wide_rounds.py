@@ -10,8 +10,8 @@ from saddlery.solvers import wide_rounds
 from saddlery.solvers.prox_newton import ProxNewton
 from saddlery.solvers.wide_rounds import choose, is_small_and_wide, products_of_rows
 
-LOSSES = ("logistic", "squared", "squared_hinge", "huber")
-PENALTIES = (sd.penalties.L1(0.02), sd.penalties.ElasticNet(0.03, 0.6))
+L1, NET = sd.penalties.L1(0.02), sd.penalties.ElasticNet(0.03, 0.6)
+OBJECTIVES = [("logistic", L1), ("squared", L1), ("squared_hinge", NET), ("huber", NET)]  # each is compiled anew
 
 
 def wide_problem(loss, penalty, fit_intercept=False, weights=False, seed=0):
@@ -26,8 +26,7 @@ def wide_problem(loss, penalty, fit_intercept=False, weights=False, seed=0):
 
 @pytest.mark.parametrize("weights", [False, True])
 @pytest.mark.parametrize("fit_intercept", [False, True])
-@pytest.mark.parametrize("penalty", PENALTIES, ids=["l1", "elasticnet"])
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(("loss", "penalty"), OBJECTIVES, ids=[loss for loss, _ in OBJECTIVES])
 def test_same_optimum_as_the_rounds_in_python(loss, penalty, fit_intercept, weights, monkeypatch):
     problem = wide_problem(loss, penalty, fit_intercept, weights)
     assert is_small_and_wide(problem)
@@ -44,8 +43,7 @@ def test_same_optimum_as_the_rounds_in_python(loss, penalty, fit_intercept, weig
 
 
 @pytest.mark.parametrize("fit_intercept", [False, True])
-@pytest.mark.parametrize("penalty", PENALTIES, ids=["l1", "elasticnet"])
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(("loss", "penalty"), OBJECTIVES, ids=[loss for loss, _ in OBJECTIVES])
 def test_paths_agree_with_single_fits(loss, penalty, fit_intercept):
     problem = wide_problem(loss, penalty, fit_intercept)
     result = sd.path(problem, n_alphas=8, alpha_min_ratio=0.05, solver="prox_newton", tol=1e-8)
@@ -63,7 +61,7 @@ def test_paths_agree_with_single_fits(loss, penalty, fit_intercept):
 
 def test_a_path_goes_on_by_the_loop_where_the_rounds_end(monkeypatch):
     """What is not certified in one go is left to the loop, from there on."""
-    problem = wide_problem("logistic", sd.penalties.L1(0.02))
+    problem = wide_problem("logistic", L1)
     whole = sd.path(problem, n_alphas=6, alpha_min_ratio=0.02, solver="prox_newton", tol=1e-8)
     rounds, calls = ProxNewton._wide_rounds, []
 
@@ -84,7 +82,7 @@ def test_a_path_goes_on_by_the_loop_where_the_rounds_end(monkeypatch):
 
 
 def test_callbacks_see_every_strength():
-    problem = wide_problem("logistic", sd.penalties.L1(0.02))
+    problem = wide_problem("logistic", L1)
     seen = []
     sd.path(problem, n_alphas=4, solver="prox_newton", callbacks=[lambda record: seen.append(record.relative_gap)])
     assert len(seen) >= 4

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from saddlery.parts import kernel
-from saddlery.penalties.base import largest, sum_values
-from saddlery.problems.linear import best_intercept, best_multiple, dual_value
+from saddlery.penalties.base import ROUNDING, largest, sum_values
+from saddlery.problems.linear import best_intercept, dual_value, ray_peak
 from saddlery.solvers.gram_model import SMALL_FACE, effort, solve_small_model, worst_violation
 from saddlery.solvers.newton_search import expand_at, model_slopes, search_along
 
@@ -44,7 +44,8 @@ def products_of_rows(loss, rows, r, out):
     """out = X'r from the rows of X, four at a time: `out` is read and written a quarter as often."""
     d, n = out.shape[0], r.shape[0]
     whole = n - n % 4
-    out[:] = 0.0
+    for j in range(d):
+        out[j] = 0.0
     for i in range(0, whole, 4):
         first, second, third, fourth = rows[i], rows[i + 1], rows[i + 2], rows[i + 3]
         p, q, t, u = r[i], r[i + 1], r[i + 2], r[i + 3]
@@ -54,6 +55,30 @@ def products_of_rows(loss, rows, r, out):
         row = rows[i]
         for j in range(d):
             out[j] += r[i] * row[j]
+
+
+@kernel
+def nth_largest(loss, values, nth):
+    """The value that would be at place `nth` if they were sorted downwards; reorders them (Hoare's selection)."""
+    first, last = 0, values.shape[0] - 1
+    while first < last:
+        pivot, i, j = values[(first + last) // 2], first, last
+        while i <= j:
+            while values[i] > pivot:
+                i += 1
+            while values[j] < pivot:
+                j -= 1
+            if i <= j:
+                values[i], values[j] = values[j], values[i]
+                i += 1
+                j -= 1
+        if nth <= j:
+            last = j
+        elif nth >= i:
+            first = i
+        else:
+            break
+    return values[nth]
 
 
 @kernel
@@ -82,7 +107,7 @@ def choose(loss, w, Xta, level, gap, n, W):
             others[at] = abs(Xta[W[k]])
             at += 1
     wanted = cap - support
-    bar = np.partition(others, at - wanted)[at - wanted] if wanted > 0 else math.inf
+    bar = nth_largest(loss, others, wanted - 1) if wanted > 0 else math.inf
     kept = 0
     for k in range(count):
         if w[W[k]] != 0.0 or abs(Xta[W[k]]) >= bar:
@@ -92,33 +117,88 @@ def choose(loss, w, Xta, level, gap, n, W):
 
 
 @kernel
-def copy_columns(loss, rows, W, out):
-    """out[k] = the column W[k]."""
+def copy_columns(loss, rows, W, count, out):
+    """out[k] = the column W[k], for the first `count` of W."""
     for i in range(rows.shape[0]):
         row = rows[i]
-        for k in range(W.shape[0]):
+        for k in range(count):
             out[k, i] = row[W[k]]
 
 
 @kernel(fast_sums=True)
-def weigh_columns(loss, C, h, out):
-    """out = C diag(sqrt h)."""
+def gradient_of(loss, C, r, free, out):
+    """out = C r, and the sum of r as the last component if the intercept is free."""
+    for k in range(C.shape[0]):
+        column, total = C[k], 0.0
+        for i in range(r.shape[0]):
+            total += column[i] * r[i]
+        out[k] = total
+    if free:
+        total = 0.0
+        for i in range(r.shape[0]):
+            total += r[i]
+        out[C.shape[0]] = total
+
+
+@kernel(fast_sums=True)
+def margins_of(loss, C, move, out):
+    """out = C'move."""
+    for i in range(out.shape[0]):
+        out[i] = 0.0
+    for k in range(C.shape[0]):
+        column, size = C[k], move[k]
+        if size != 0.0:
+            for i in range(out.shape[0]):
+                out[i] += size * column[i]
+
+
+@kernel(fast_sums=True)
+def weigh_columns(loss, C, h, root, out):
+    """out = C diag(sqrt h), by way of the roots."""
     for i in range(h.shape[0]):
-        root = math.sqrt(h[i])
-        for k in range(C.shape[0]):
-            out[k, i] = C[k, i] * root
+        root[i] = math.sqrt(h[i])
+    for k in range(C.shape[0]):
+        column, scaled = C[k], out[k]
+        for i in range(h.shape[0]):
+            scaled[i] = column[i] * root[i]
+
+
+@kernel
+def gram_of(loss, C, h, free, root, scaled, products, gram):
+    """gram = C diag(h) C', with a border for a free intercept."""
+    m = C.shape[0]
+    weigh_columns(loss, C, h, root, scaled)
+    np.dot(scaled, scaled.T, products)
+    for k in range(m):
+        for j in range(m):
+            gram[k, j] = products[k, j]
+    if free:
+        gradient_of(loss, C, h, 1, gram[m])
+        for k in range(m):
+            gram[k, m] = gram[m, k]
+
+
+@kernel
+def copy_into(loss, values, out):
+    """out = values."""
+    for i in range(values.shape[0]):
+        out[i] = values[i]
 
 
 @kernel(fast_sums=True)
 def gap_of(loss, penalty, y, s, primal, dual, Xta, bend, threshold, l2, terms):
-    """The gap of a primal value and of a dual point made feasible; an estimate if that point is not balanced."""
-    if l2 > 0.0:
-        value = dual_value(loss, penalty, y, s, dual, Xta, 1.0, terms)
-        top = largest(penalty, Xta)
-        if top > threshold:
-            value = max(value, dual_value(loss, penalty, y, s, dual, Xta, threshold / top, terms))
-    else:
-        value = best_multiple(loss, penalty, y, s, dual, Xta, bend, threshold, terms)[1]
+    """The gap of a primal value and of a dual point made feasible; an estimate if that point is not balanced.
+
+    A multiple of the point that is feasible for l1; if there is an l2 part, also the point itself, whichever is better.
+    """
+    top = largest(penalty, Xta)
+    t = ray_peak(loss, y, s, dual, bend) if bend > 0.0 and l2 == 0.0 else 1.0
+    if l2 == 0.0 and t * top > threshold:
+        t = threshold / top * (1.0 - ROUNDING)
+    value = -math.inf
+    for _ in range(2 if l2 > 0.0 and top > threshold else 1):  # (a loop, so that it is compiled once)
+        value = max(value, dual_value(loss, penalty, y, s, dual, Xta, t, terms))
+        t = threshold / top
     return primal - value
 
 
@@ -133,51 +213,49 @@ def newton_rounds(loss, penalty, rows, y, s, free, facts, steps, enough, exact, 
     new_z, new_a, new_r, new_h, bent = np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n)
     along, weighted, slopes, W = np.empty(n), np.empty(n), np.empty(n), np.empty(d, np.int64)
     last_gap, idle, done, solved, model, shift = math.inf, 0, 0, True, True, 0.0
-    primal = value + sum_values(penalty, w)
-    if gap == math.inf:
-        gap = gap_of(loss, penalty, y, s, primal, dual, Xta, bend, threshold, l2, new_z) / scale
-    while done < ROUNDS and gap > tol and idle < IDLE and solved:
+    last_primal = math.inf
+    while True:
+        primal = value + sum_values(penalty, w)
+        if done > 0 or gap == math.inf:
+            gap = gap_of(loss, penalty, y, s, primal, dual, Xta, bend, threshold, l2, new_z) / scale
+        idle = 0 if primal < last_primal - 1e-15 * abs(primal) else idle + 1
+        if done == ROUNDS or gap <= tol or idle == IDLE or not solved:
+            return b, value, floor, done, solved
         done += 1
         slow = gap > 0.3 * last_gap and (gap <= EARLY or idle > 0)
-        last_gap, before = gap, primal
+        last_gap, last_primal = gap, primal
         m = choose(loss, w, Xta, threshold, gap, n, W)
-        chosen, size = W[:m], m + free
-        C, scaled, gram = np.empty((m, n)), np.empty((m, n)), np.empty((size, size))
-        copy_columns(loss, rows, chosen, C)
+        size, room = m + free, min(m + free, SMALL_FACE)
+        chosen, C, scaled, products, gram = W[:m], np.empty((m, n)), np.empty((m, n)), np.empty((m, m)), np.empty((size, size))
+        copy_columns(loss, rows, W, m, C)
         origin, u, q, move, trial = np.empty(size), np.empty(size), np.empty(size), np.empty(size), np.empty(m)
-        room = min(size, SMALL_FACE)
         face, system, slope = np.empty(room, np.int64), np.empty((room, room)), np.empty(room)
         first_violation, taken = 0.0, 0
         for k in range(steps):
-            q[:m] = np.dot(C, r)
+            gradient_of(loss, C, r, free, q)
             for j in range(m):
-                origin[j] = w[chosen[j]]
+                origin[j] = w[W[j]]
             violation = worst_violation(penalty, origin[:m], q[:m])
             if free:
-                q[m], origin[m] = r.sum(), b
-                violation = max(violation, abs(q[m]))
+                origin[m], violation = b, max(violation, abs(q[m]))
             first_violation = violation if k == 0 else first_violation
             if violation == 0.0 or (k > 0 and violation <= enough * first_violation):
                 break
             for i in range(n):
                 bent[i] = max(h[i], floor * smoothness * s[i])
-            weigh_columns(loss, C, bent, scaled)
-            gram[:m, :m] = np.dot(scaled, scaled.T)
-            if free:
-                gram[m, :m] = np.dot(C, bent)
-                gram[:m, m] = gram[m, :m]
-                gram[m, m] = bent.sum()
+            gram_of(loss, C, bent, free, new_z, scaled, products, gram)
             rough = gap > EARLY and m > LITTLE
             accuracy = (0.03 if rough else 1e-5 if exact else 1e-3) * violation
-            u[:] = origin
+            copy_into(loss, origin, u)
+            epochs, rounds = effort(penalty, size)
             _, solved, _ = solve_small_model(
-                penalty, gram, u, q, free, threshold, l2, accuracy, *effort(penalty, size), face, system, slope
+                penalty, gram, u, q, free, threshold, l2, accuracy, epochs, rounds, face, system, slope
             )
             for j in range(size):
                 move[j] = u[j] - origin[j]
-            along[:] = np.dot(move[:m], C)
+            margins_of(loss, C, move, along)
             shift = move[m] if free else 0.0
-            slopes[:] = a
+            copy_into(loss, a, slopes)
             length, new_value, _ = search_along(
                 loss, penalty, y, s, Xw, along, b, shift, r, value, chosen, origin, move, -1.0, w, trial, new_z, new_a, new_r, new_h
             )
@@ -186,7 +264,10 @@ def newton_rounds(loss, penalty, rows, y, s, free, facts, steps, enough, exact, 
                 floor = min(1.0, 100.0 * floor)
                 break
             floor = min(1.0, 10.0 * floor) if length < 0.25 else max(1e-9, 0.1 * floor) if length >= 1.0 else floor
-            Xw[:], a[:], r[:], h[:] = new_z, new_a, new_r, new_h
+            copy_into(loss, new_z, Xw)
+            copy_into(loss, new_a, a)
+            copy_into(loss, new_r, r)
+            copy_into(loss, new_h, h)
             b, value = b + length * shift, new_value
             taken += 1
             if not solved:
@@ -194,12 +275,9 @@ def newton_rounds(loss, penalty, rows, y, s, free, facts, steps, enough, exact, 
         if free:
             b = best_intercept(loss, y, s, Xw, b)
             value = expand_at(loss, y, s, Xw, Xw, 0.0, b, new_z, a, r, h)
-        primal = value + sum_values(penalty, w)
         if model and taken > 0 and not slow and (taken > 1 or gap <= MODEL_DUAL):
             model_slopes(loss, y, s, slopes, bent, along, shift, dual, weighted)
         else:
-            dual[:], weighted[:] = a, r
+            copy_into(loss, a, dual)
+            copy_into(loss, r, weighted)
         products_of_rows(loss, rows, weighted, Xta)
-        gap = gap_of(loss, penalty, y, s, primal, dual, Xta, bend, threshold, l2, new_z) / scale
-        idle = 0 if primal < before - 1e-15 * abs(before) else idle + 1
-    return b, value, floor, done, solved
