@@ -172,7 +172,7 @@ def square_norms(vectors, out):
     for i in range(out.shape[0]):
         total = 0.0
         for p in range(vectors.first(i), vectors.last(i)):
-            value = 1.0 * vectors.entry(p)  # float() would leave single precision as it is
+            value = 1.0 * vectors.entry(np.uint64(p))  # float() would leave single precision as it is
             total += value * value
         out[i] = total
 
@@ -183,7 +183,7 @@ def square_norms_of(vectors, chosen, out):
     for k in range(chosen.shape[0]):
         total = 0.0
         for p in range(vectors.first(chosen[k]), vectors.last(chosen[k])):
-            value = 1.0 * vectors.entry(p)
+            value = 1.0 * vectors.entry(np.uint64(p))  # unsigned, so that it is computed in vectors (2000 x 5000: 10 -> 2 ms)
             total += value * value
         out[k] = total
 

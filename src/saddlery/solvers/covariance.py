@@ -75,7 +75,7 @@ class Covariance(Solver):
     def points(self, problem: Any, factors: np.ndarray, tol: float = 0.0) -> CertifiedPoints:
         """Solutions under the penalty times each factor, certified as far as the moments tell; the state is that of the last."""
         moments = moments_of(problem)
-        W, q = minimise_moments(moments, problem.penalty, factors)
+        W, q = minimise_moments(moments, problem.penalty, factors, tol)
         values = certified_values(moments, problem.penalty, factors, W)
         state = _State(moments, W[-1].copy(), q, 2.0 * problem.matrix.nnz)
         return CertifiedPoints(W, moments.intercepts(W), values, 0.5 * moments.yy, state)

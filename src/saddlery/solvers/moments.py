@@ -61,6 +61,18 @@ class Moments(NamedTuple):
 
 
 @kernel
+def add_columns(penalty, gram, w, out):
+    """out = G w, from the columns of the symmetric G that have a weight (2000 columns, 20 strengths: 90 -> 12 ms)."""
+    for j in range(out.shape[0]):
+        out[j] = 0.0
+    for i in range(w.shape[0]):
+        if w[i] != 0.0:
+            column = gram[i]
+            for j in range(out.shape[0]):
+                out[j] += w[i] * column[j]
+
+
+@kernel
 def certify_each(penalty, factors, gram, c, yy, sizes, y_size, gamma, threshold, bounds, W, out):
     """out_k = an upper bound of the objective at W_k under f_k times the penalty, a lower bound of its dual, and its nonzeros.
 
@@ -74,14 +86,12 @@ def certify_each(penalty, factors, gram, c, yy, sizes, y_size, gamma, threshold,
         for j in range(w.shape[0]):
             reach += abs(w[j]) * sizes[j]
             count += w[j] != 0.0
+        add_columns(penalty, gram, w, u)
         cw, wGw, top = 0.0, 0.0, 0.0
         for j in range(w.shape[0]):
-            product = 0.0
-            for i in range(w.shape[0]):
-                product += gram[j, i] * w[i]
             cw += c[j] * w[j]
-            wGw += w[j] * product
-            u[j] = abs(product - c[j]) + gamma * sizes[j] * reach
+            wGw += w[j] * u[j]
+            u[j] = abs(u[j] - c[j]) + gamma * sizes[j] * reach
             top = max(top, u[j])
         error = gamma * reach * reach
         second = max(wGw - 2.0 * cw + yy, 0.0)
@@ -116,8 +126,13 @@ def certified_values(moments: Moments, penalty: Any, factors: np.ndarray, W: np.
     return out
 
 
-def minimise_moments(moments: Moments, penalty: Any, factors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The best weights under the penalty times each factor as rows, each the start of the next; and the last gradient."""
+def minimise_moments(moments: Moments, penalty: Any, factors: np.ndarray, tol: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
+    """The best weights under the penalty times each factor as rows, each the start of the next; and the last gradient.
+
+    Large models are solved to relative gaps of about `tol` / 10: a violation v of the optimality conditions costs v ||w||_1, or
+    v g(w) / threshold, and g(w) is at most the scale, so v may be tol times the threshold (2000 columns, 20 strengths: 203 -> 170
+    ms).
+    """
     d = len(moments.c)
     W, q = np.empty((len(factors), d)), -moments.c
     if d <= SMALL_FACE:
@@ -125,15 +140,15 @@ def minimise_moments(moments: Moments, penalty: Any, factors: np.ndarray) -> tup
         return W, q
     w = np.zeros(d)
     for row, factor in zip(W, factors, strict=True):
-        descend(moments, penalty.scaled(factor), w, q)
+        descend(moments, penalty.scaled(factor), w, q, 0.1 * tol * factor * penalty.threshold)
         row[:] = w
     return W, q
 
 
-def descend(moments: Moments, penalty: Any, w: np.ndarray, q: np.ndarray) -> None:
-    """Minimise the model from w, in place; q is the gradient there, kept current."""
+def descend(moments: Moments, penalty: Any, w: np.ndarray, q: np.ndarray, enough: float = 0.0) -> None:
+    """Minimise the model from w, in place, to a violation that is `enough`; q is the gradient there, kept current."""
     violation = worst_violation(penalty, w, q)
-    tol = max(ACCURACY * violation, KNOWN * largest(penalty, moments.c))
+    tol = max(enough, ACCURACY * violation, KNOWN * largest(penalty, moments.c))
     if violation > tol:
         minimise(penalty, moments.gram, w, q, 0, tol)
 
