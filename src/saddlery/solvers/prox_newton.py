@@ -41,8 +41,8 @@ from saddlery.solvers.gram_model import minimise, worst_violation
 from saddlery.solvers.newton_search import expand_at, model_slopes, search_along
 from saddlery.solvers.residual_model import minimise_on_columns
 from saddlery.solvers.row_sample import sample_rows
+from saddlery.solvers.small_rounds import is_small, newton_rounds
 from saddlery.solvers.streamed_block import DENSE_BYTES, make_block, trim
-from saddlery.solvers.wide_rounds import is_small_and_wide, newton_rounds
 from saddlery.solvers.working_block import WorkingBlock, gram_is_cheaper
 from saddlery.solvers.working_set import LITTLE, choose_columns, level
 
@@ -56,6 +56,7 @@ SMALL = 128  # columns: a copy of so few serves on even if it holds too many
 SAMPLE = 4  # early Gram matrices are made of one row in so many
 FAR, WORTH_CHORDS = 0.01, 50  # relative gap and columns from which on a Gram matrix serves for two steps
 FEW_ROWS = 10  # for each column: Gram matrices of fewer are cheap
+STRIDE = 1e-3  # by which the gap of small data falls in one step
 ENOUGH_ROWS = 120  # rows for each column of the block, if they are
 
 
@@ -91,7 +92,7 @@ class _State(State):
         self.rounds, self.idle, self.swept, self.epochs = 0, 0, 0.0, 0
         self.last_gap, self.slow, self.followed, self.chord = float("inf"), False, False, False
         self.floor, self.size = 1e-9, 0.0
-        self.compact = is_small_and_wide(problem)  # whether rounds are those of wide_rounds.py
+        self.compact = is_small(problem)  # whether rounds are those of small_rounds.py
 
     def note_epochs(self, count: int) -> None:
         """Remember how many epochs a model takes; not those of last corrections."""
@@ -215,19 +216,19 @@ class ProxNewton(Solver):
     def step(self, problem: Any, state: _State) -> None:
         before = state.value + state.penalty
         if state.compact:
-            self._wide_rounds(problem, state)
+            self._small_rounds(problem, state)
         else:
             self._round(problem, state)
         state.idle = 0 if state.value + state.penalty < before - 1e-15 * abs(before) else state.idle + 1
         state.stalled = state.idle >= 5
 
     def has_points(self, problem: Any, count: int) -> bool:
-        return count > 1 and is_small_and_wide(problem)
+        return count > 1 and is_small(problem)
 
     def points(self, problem: Any, factors: np.ndarray, tol: float) -> CertifiedPoints:
-        """The solutions of a path on small wide data; ends where one does not reach the tolerance in one go.
+        """The solutions of a path on small data; ends where one does not reach the tolerance in one go.
 
-        The certificates are those of the loop, from the data, but nothing else of it is worth its time here: see wide_rounds.py.
+        The certificates are those of the loop, from the data, but nothing else of it is worth its time here: see small_rounds.py.
         """
         m, _ = len(factors), (problem.scale, problem.constant_gradient, problem._dual_at_zero)
         W, b, values, duals = np.zeros((m, problem.d)), np.zeros(m), np.empty((m, 3)), np.empty((m, problem.n))
@@ -241,7 +242,7 @@ class ProxNewton(Solver):
                 reads += state.accesses
                 state = self.follow(single, state)
             state.tol = tol
-            self._wide_rounds(single, state)
+            self._small_rounds(single, state)
             primal, dual = single.evaluate(Point(state.w, state.b, state.dual, None, state.Xta))
             W[k], b[k], duals[k], values[k] = state.w, state.b, dual.a, (primal, dual.value, np.count_nonzero(state.w))
             if not primal - dual.value <= tol * problem.scale:
@@ -250,11 +251,12 @@ class ProxNewton(Solver):
         state.accesses = (state.accesses + reads) / m
         return CertifiedPoints(W[:m], b[:m], values[:m], problem.scale, state, duals[:m])
 
-    def _wide_rounds(self, problem: Any, state: _State) -> None:
-        """Rounds up to the tolerance, or several; see wide_rounds.py."""
+    def _small_rounds(self, problem: Any, state: _State) -> None:
+        """Rounds up to the tolerance, or a good way there, so that traces tell how; see small_rounds.py."""
         loss, penalty = problem.loss, problem.penalty
+        tol = max(state.tol, STRIDE * state.relative_gap) if state.relative_gap < np.inf else state.tol
         bend = getattr(loss, "conjugate_curvature", None) or 0.0
-        facts = (penalty.threshold, penalty.strong_convexity, loss.smoothness, bend, problem.scale, state.tol)
+        facts = (penalty.threshold, penalty.strong_convexity, loss.smoothness, bend, problem.scale, tol)
         how = (self.newton_steps, 1e-3 if state.followed else 0.1, getattr(loss, "curvature_is_constant", False))
         dual, Xta = state.dual.copy(), state.Xta.copy()  # the last ones may be the best that there are
         where = (state.w, state.Xw, state.a, state.r, state.h, dual, Xta, state.b, state.value, state.relative_gap, state.floor)

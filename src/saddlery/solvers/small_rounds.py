@@ -1,9 +1,9 @@
-"""Rounds of proximal Newton on small dense data with many columns, all of them in one compiled function.
+"""Rounds of proximal Newton on small dense data, all of them in one compiled function.
 
-On such data (38 x 7129, say) a round takes 0.1 ms, and as much again if Python has the word between its parts. The steps are those
-of prox_newton.py, with its letters: a working set, some Newton steps on its Gram matrix, and the dual point of the last model or
-the slopes, whose products with all columns tell the gap and the next working set. Here the gap only says when to stop: the
-certificate is the loop's. (Logistic with l1 at 0.1 alpha_max on leukemia: 1.7 -> 0.9 ms.)
+On such data (38 x 7129 or 351 x 34, say) a round takes 0.1 ms or less, and as much again if Python has the word between its parts.
+The steps are those of prox_newton.py, with its letters: a working set, some Newton steps on its Gram matrix, and the dual point of
+the last model or the slopes, whose products with all columns tell the gap and the next working set. Here the gap only says when to
+stop: the certificate is the loop's. (Logistic with l1 at 0.1 alpha_max on leukemia: 1.7 -> 0.9 ms.)
 """
 
 from __future__ import annotations
@@ -19,9 +19,11 @@ from saddlery.problems.linear import best_intercept, dual_value, ray_peak
 from saddlery.solvers.gram_model import SMALL_FACE, effort, solve_small_model, worst_violation
 from saddlery.solvers.newton_search import expand_at, model_slopes, search_along
 
-__all__ = ["is_small_and_wide", "newton_rounds"]
+__all__ = ["is_small", "newton_rounds"]
 
-LEAST, MOST = 50_000, 1_000_000  # entries: with fewer it is not worth another compilation, with more Python takes no time
+LEAST = 10_000  # entries: with fewer it is not worth another compilation
+MOST, MOST_TALL = 1_000_000, 200_000  # entries of wide data, and of others: with more, Python takes no time
+FEW = 64  # columns: so few are always in the working set
 ROUNDS = 12  # most of them between two certificates
 IDLE = 3  # rounds in a row without a fall after which to ask for one
 FIRST = 100  # columns of the smallest working set
@@ -29,11 +31,13 @@ LITTLE = 32  # columns that are always solved with care
 EARLY, FAR, MODEL_DUAL = 0.05, 0.01, 0.03  # relative gaps: above, models are rough; sets grow fast; below, the model's dual point
 
 
-def is_small_and_wide(problem: Any) -> bool:
-    """Whether to take these rounds: dense data in memory with many columns, and a penalty that selects some of them."""
-    matrix = problem.matrix
-    fits = matrix.compiled and not matrix.is_sparse and LEAST <= matrix.nnz <= MOST and problem.d > problem.n
-    return fits and matrix.values.dtype == np.float64 and problem.penalty.threshold > 0.0
+def is_small(problem: Any) -> bool:
+    """Whether to take these rounds: dense data in memory, and a penalty that selects, or few columns."""
+    matrix, d = problem.matrix, problem.d
+    if not matrix.compiled or matrix.is_sparse or matrix.values.dtype != np.float64:
+        return False
+    selects = problem.penalty.threshold > 0.0
+    return LEAST <= matrix.nnz <= (MOST if d > problem.n else MOST_TALL) and (selects or d <= SMALL_FACE)
 
 
 # --------------------------------------------------------------------------- kernels
@@ -86,6 +90,10 @@ def choose(loss, w, Xta, level, gap, n, W):
     """The columns with a weight and those that want one most, into W; returns their number."""
     d = w.shape[0]
     count, support, best = 0, 0, 0
+    if level == 0.0 or d <= FEW:
+        for j in range(d):
+            W[j] = j
+        return d
     for j in range(d):
         if w[j] != 0.0 or abs(Xta[j]) > level:
             W[count] = j
@@ -196,7 +204,7 @@ def gap_of(loss, penalty, y, s, primal, dual, Xta, bend, threshold, l2, terms):
     if l2 == 0.0 and t * top > threshold:
         t = threshold / top * (1.0 - ROUNDING)
     value = -math.inf
-    for _ in range(2 if l2 > 0.0 and top > threshold else 1):  # (a loop, so that it is compiled once)
+    for _ in range(2 if l2 > 0.0 and top > threshold > 0.0 else 1):  # (a loop, so that it is compiled once)
         value = max(value, dual_value(loss, penalty, y, s, dual, Xta, t, terms))
         t = threshold / top
     return primal - value
@@ -213,7 +221,7 @@ def newton_rounds(loss, penalty, rows, y, s, free, facts, steps, enough, exact, 
     new_z, new_a, new_r, new_h, bent = np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n)
     along, weighted, slopes, W = np.empty(n), np.empty(n), np.empty(n), np.empty(d, np.int64)
     last_gap, idle, done, solved, model, shift = math.inf, 0, 0, True, True, 0.0
-    last_primal = math.inf
+    last_primal, round_l2 = math.inf, l2 if threshold == 0.0 else -1.0
     while True:
         primal = value + sum_values(penalty, w)
         if done > 0 or gap == math.inf:
@@ -224,7 +232,7 @@ def newton_rounds(loss, penalty, rows, y, s, free, facts, steps, enough, exact, 
         done += 1
         slow = gap > 0.3 * last_gap and (gap <= EARLY or idle > 0)
         last_gap, last_primal = gap, primal
-        m = choose(loss, w, Xta, threshold, gap, n, W)
+        m = choose(loss, w, Xta, threshold * (0.8 if 4 * d <= n else 1.0), gap, n, W)
         size, room = m + free, min(m + free, SMALL_FACE)
         chosen, C, scaled, products, gram = W[:m], np.empty((m, n)), np.empty((m, n)), np.empty((m, m)), np.empty((size, size))
         copy_columns(loss, rows, W, m, C)
@@ -256,8 +264,9 @@ def newton_rounds(loss, penalty, rows, y, s, free, facts, steps, enough, exact, 
             margins_of(loss, C, move, along)
             shift = move[m] if free else 0.0
             copy_into(loss, a, slopes)
+            there = (new_z, new_a, new_r, new_h)
             length, new_value, _ = search_along(
-                loss, penalty, y, s, Xw, along, b, shift, r, value, chosen, origin, move, -1.0, w, trial, new_z, new_a, new_r, new_h
+                loss, penalty, y, s, Xw, along, b, shift, r, value, chosen, origin, move, round_l2, w, trial, *there
             )
             model = length > 0.0
             if not model:

@@ -1,4 +1,4 @@
-"""Compiled rounds on small wide data: the same optimum as the rounds of prox_newton.py, and paths without the loop in between."""
+"""Compiled rounds on small data: the same optimum as the rounds of prox_newton.py, and paths without the loop in between."""
 
 from __future__ import annotations
 
@@ -6,17 +6,25 @@ import numpy as np
 import pytest
 
 import saddlery as sd
-from saddlery.solvers import wide_rounds
+from saddlery.solvers import small_rounds
 from saddlery.solvers.prox_newton import ProxNewton
-from saddlery.solvers.wide_rounds import choose, is_small_and_wide, products_of_rows
+from saddlery.solvers.small_rounds import choose, is_small, products_of_rows
 
 L1, NET = sd.penalties.L1(0.02), sd.penalties.ElasticNet(0.03, 0.6)
 OBJECTIVES = [("logistic", L1), ("squared", L1), ("squared_hinge", NET), ("huber", NET)]  # each is compiled anew
+WIDE, TALL, SQUARE = (45, 1300), (420, 30), (300, 90)
+CASES = [
+    *[(WIDE, loss, penalty) for loss, penalty in OBJECTIVES],
+    (TALL, "logistic", L1),
+    (TALL, "logistic", sd.penalties.L2(0.01)),
+    (SQUARE, "huber", NET),
+]
+NAMES = [f"{n}x{d}-{loss}-{type(penalty).__name__}" for (n, d), loss, penalty in CASES]
 
 
-def wide_problem(loss, penalty, fit_intercept=False, weights=False, seed=0):
-    rng = np.random.default_rng(seed)
-    n, d = 45, 1300
+def problem_of(shape, loss, penalty, fit_intercept=False, weights=False):
+    rng = np.random.default_rng(0)
+    n, d = shape
     X = rng.standard_normal((n, d)) * rng.uniform(0.3, 1.5, d) + 0.2
     z = X[:, :6] @ rng.standard_normal(6) + 0.5 * rng.standard_normal(n)
     y = np.sign(z) if loss in ("logistic", "squared_hinge") else z
@@ -26,13 +34,13 @@ def wide_problem(loss, penalty, fit_intercept=False, weights=False, seed=0):
 
 @pytest.mark.parametrize("weights", [False, True])
 @pytest.mark.parametrize("fit_intercept", [False, True])
-@pytest.mark.parametrize(("loss", "penalty"), OBJECTIVES, ids=[loss for loss, _ in OBJECTIVES])
-def test_same_optimum_as_the_rounds_in_python(loss, penalty, fit_intercept, weights, monkeypatch):
-    problem = wide_problem(loss, penalty, fit_intercept, weights)
-    assert is_small_and_wide(problem)
+@pytest.mark.parametrize(("shape", "loss", "penalty"), CASES, ids=NAMES)
+def test_same_optimum_as_the_rounds_in_python(shape, loss, penalty, fit_intercept, weights, monkeypatch):
+    problem = problem_of(shape, loss, penalty, fit_intercept, weights)
+    assert is_small(problem)
     compiled = sd.solve(problem, "prox_newton", tol=1e-9)
-    monkeypatch.setattr(wide_rounds, "MOST", 0)
-    assert not is_small_and_wide(problem)
+    monkeypatch.setattr(small_rounds, "LEAST", 10**9)
+    assert not is_small(problem)
     plain = sd.solve(problem, "prox_newton", tol=1e-9)
     for solution in (compiled, plain):
         assert solution.status is sd.Status.CONVERGED
@@ -43,9 +51,9 @@ def test_same_optimum_as_the_rounds_in_python(loss, penalty, fit_intercept, weig
 
 
 @pytest.mark.parametrize("fit_intercept", [False, True])
-@pytest.mark.parametrize(("loss", "penalty"), OBJECTIVES, ids=[loss for loss, _ in OBJECTIVES])
-def test_paths_agree_with_single_fits(loss, penalty, fit_intercept):
-    problem = wide_problem(loss, penalty, fit_intercept)
+@pytest.mark.parametrize(("shape", "loss", "penalty"), CASES, ids=NAMES)
+def test_paths_agree_with_single_fits(shape, loss, penalty, fit_intercept):
+    problem = problem_of(shape, loss, penalty, fit_intercept)
     result = sd.path(problem, n_alphas=8, alpha_min_ratio=0.05, solver="prox_newton", tol=1e-8)
     assert len(result) == 8
     for alpha, solution in zip(result.alphas, result.solutions, strict=True):
@@ -61,9 +69,9 @@ def test_paths_agree_with_single_fits(loss, penalty, fit_intercept):
 
 def test_a_path_goes_on_by_the_loop_where_the_rounds_end(monkeypatch):
     """What is not certified in one go is left to the loop, from there on."""
-    problem = wide_problem("logistic", L1)
+    problem = problem_of(WIDE, "logistic", L1)
     whole = sd.path(problem, n_alphas=6, alpha_min_ratio=0.02, solver="prox_newton", tol=1e-8)
-    rounds, calls = ProxNewton._wide_rounds, []
+    rounds, calls = ProxNewton._small_rounds, []
 
     def tired(self, problem, state):
         calls.append(problem.penalty.alpha)
@@ -72,7 +80,7 @@ def test_a_path_goes_on_by_the_loop_where_the_rounds_end(monkeypatch):
         else:
             state.compact = False
 
-    monkeypatch.setattr(ProxNewton, "_wide_rounds", tired)
+    monkeypatch.setattr(ProxNewton, "_small_rounds", tired)
     result = sd.path(problem, n_alphas=6, alpha_min_ratio=0.02, solver="prox_newton", tol=1e-8)
     assert len(calls) == 3
     assert len(result) == 6
@@ -82,7 +90,7 @@ def test_a_path_goes_on_by_the_loop_where_the_rounds_end(monkeypatch):
 
 
 def test_callbacks_see_every_strength():
-    problem = wide_problem("logistic", L1)
+    problem = problem_of(WIDE, "logistic", L1)
     seen = []
     sd.path(problem, n_alphas=4, solver="prox_newton", callbacks=[lambda record: seen.append(record.relative_gap)])
     assert len(seen) >= 4
