@@ -112,6 +112,7 @@ SOLVERS = Registry(
     {
         "prox_newton": "saddlery.solvers.prox_newton:ProxNewton",
         "covariance": "saddlery.solvers.covariance:Covariance",
+        "interior_point": "saddlery.solvers.interior_point:InteriorPoint",
         "active_sdca": "saddlery.solvers.active_sdca:ActiveSDCA",
         "augmented_newton": "saddlery.solvers.augmented_newton:AugmentedNewton",
         "proximal_point": "saddlery.solvers.proximal_point:ProximalPoint",

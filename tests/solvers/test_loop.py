@@ -26,7 +26,7 @@ LINEAR = [name for name in SOLVERS.names() if "linear" in SOLVERS.get(name).need
 def run(request, make_problem):
     """run(**options): every solver of linear problems on one that most of them accept; some need pure l2, others a constraint."""
     kinds = (ElasticNet(0.7), L2(0.7), sd.penalties.L1Ball(1.5))
-    problems = (make_problem(sd.losses.SmoothHinge(), penalty) for penalty in kinds)
+    problems = (make_problem(loss, penalty) for loss in (sd.losses.SmoothHinge(), sd.losses.Hinge()) for penalty in kinds)
     problem = next(problem for problem in problems if not SOLVERS.get(request.param).needs.missing(problem))
     return lambda **options: (problem, sd.solve(problem, request.param, **options))
 

@@ -17,6 +17,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from saddlery.certificate import Certificate
+from saddlery.losses.hinge import Hinge
 from saddlery.losses.squared import Squared
 from saddlery.point import Point
 from saddlery.registry import LOSSES, PENALTIES
@@ -161,6 +162,7 @@ class Needs:
     most_rows: int | None = None
     most_columns: int | None = None
     squared: bool = False
+    hinge: bool = False
     strongly_convex: bool = False
     constraint: bool = False
     no_intercept: bool = False
@@ -192,6 +194,8 @@ class Needs:
             phrases.append(f"at most {self.most_columns:,} columns (these data have {problem.d:,})")
         if self.squared and type(loss) is not Squared:  # its formulas are written out: constant curvature is not enough
             phrases.append(f"the squared loss (this is the {LOSSES.name_of(loss)} loss)")
+        if self.hinge and type(loss) is not Hinge:  # likewise
+            phrases.append(f"the hinge loss (this is the {LOSSES.name_of(loss)} loss)")
         if self.rotates and not getattr(penalty, "is_round", False):
             phrases.append(f"a penalty that depends on the length of w alone (l2; {PENALTIES.name_of(penalty)} does not)")
         if self.strongly_convex and penalty.strong_convexity == 0.0:
