@@ -73,6 +73,9 @@ class _Best:
         """The certificate of the best points, recomputed from the data where it was not computed from them in the first place."""
         if all(self.proven):
             return self.certificate(problem)
+        if self.proven[1] and self.aux is None and hasattr(problem, "primal"):  # the dual value stands: no other would come out
+            self.primal = problem.primal(self.w, self.b)
+            return self.certificate(problem)
         self.primal, dual = problem.evaluate(Point(self.w, self.b, self.a, Xta=self.Xta, aux=self.aux))
         self.dual, self.a, self.Xta = dual.value, dual.a, dual.Xta
         return self.certificate(problem)

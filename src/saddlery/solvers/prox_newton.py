@@ -43,7 +43,7 @@ from saddlery.solvers.residual_model import minimise_on_columns
 from saddlery.solvers.row_sample import sample_rows
 from saddlery.solvers.streamed_block import DENSE_BYTES, make_block, trim
 from saddlery.solvers.working_block import WorkingBlock, gram_is_cheaper
-from saddlery.solvers.working_set import LITTLE, choose_columns, level
+from saddlery.solvers.working_set import LITTLE, choose_columns, expected_level, level
 
 __all__ = ["ProxNewton"]
 
@@ -55,6 +55,7 @@ SMALL = 128  # columns: a copy of so few serves on even if it holds too many
 SAMPLE = 4  # early Gram matrices are made of one row in so many
 FAR, WORTH_CHORDS = 0.01, 50  # relative gap and columns from which on a Gram matrix serves for two steps
 FEW_ROWS = 10  # for each column: Gram matrices of fewer are cheap
+RISE_UP, RISE_DOWN = 0.5, 0.1  # how expectations change when columns were missing, and when they were not
 ENOUGH_ROWS = 120  # rows for each column of the block, if they are
 
 
@@ -105,6 +106,8 @@ class _State(State):
         self.rounds, self.idle, self.swept, self.epochs = 0, 0, 0.0, 0
         self.last_gap, self.slow, self.followed, self.chord = float("inf"), False, False, False
         self.floor, self.size = 1e-9, 0.0
+        self.threshold = self.threshold_before = problem.penalty.threshold
+        self.rise = 0.0  # by how much products are expected to rise when the threshold falls, as a share of that
 
     def note_epochs(self, count: int) -> None:
         """Remember how many epochs a model takes; not those of last corrections."""
@@ -154,12 +157,13 @@ class ProxNewton(Solver):
     def follow(self, problem: Any, state: _State) -> _State:
         """The state for another penalty: margins, slopes and the copied columns stay."""
         self._reset_floor(problem, state)
+        if state.rounds <= 1:  # the columns sufficed; where they did not, a second round has raised the expectation
+            state.rise = max(0.0, state.rise - RISE_DOWN)
         state.accesses, state.rounds, state.idle, state.swept = 0.0, 0, 0, 0.0
         state.stalled, state.relative_gap, state.last_gap = False, float("inf"), float("inf")
         state.penalty = problem.penalty.value(state.w)
         state.followed = True  # the working set is nearly right from the start
-        if not state.products.complete:
-            self._judge(problem, state, state.dual, problem.s * state.dual)
+        state.threshold_before, state.threshold = state.threshold, problem.penalty.threshold
         return state
 
     def resume(self, problem: Any, state: _State) -> _State:
@@ -279,17 +283,21 @@ class ProxNewton(Solver):
 
     def _known_gradient(self, problem: Any, state: _State, block: WorkingBlock) -> np.ndarray | None:
         """The gradient on the block if Xta holds it."""
-        if state.dual is not state.a or not state.products.complete:
-            return None
-        return state.Xta if block.m == problem.d else state.Xta[block.W]
+        return state.products.exact_on(block.W) if state.dual is state.a else None
 
     # -- working set
 
     def _choose_block(self, problem: Any, state: _State) -> WorkingBlock:
         """The support and the worst violators, and a compact copy of them (the old one if it still serves)."""
-        W = trim(problem, choose_columns(problem, state.w, state.Xta, state.relative_gap), state.w, state.Xta)
+        # Before the first round of another penalty bounds say nothing: what is above the old threshold and not the new was never read.
+        fresh = state.followed and state.rounds == 1
+        wanted, above = (state.products.centres, expected_level(problem, state.threshold_before, state.rise)) if fresh else (state.Xta, None)
+        W = trim(problem, choose_columns(problem, state.w, wanted, state.relative_gap, above), state.w, wanted)
         old, epochs = state.block, state.epochs if state.followed else 0
-        if old is not None and old.m <= max(1.5 * len(W), SMALL) and state.inside[W].all():
+        within = old is not None and bool(state.inside[W].all())
+        if state.followed and state.rounds == 2 and not within:
+            state.rise = min(1.0, state.rise + RISE_UP)
+        if old is not None and within and old.m <= max(1.5 * len(W), SMALL):
             if old.gram_form or not gram_is_cheaper(problem, old.entries, old.m, state.swept, epochs):
                 return old
             W = old.W
@@ -364,11 +372,26 @@ class ProxNewton(Solver):
         """
         late = self._with_care(problem, state)
         q = _joined(gradient, state.r.sum()) if problem.fit_intercept else gradient
-        u, margins, sweeps, products = minimise_on_columns(problem, block, h, origin, q, violation, late)
+        goal = self._goal(problem, state, violation) if late else 0.3 * violation
+        u, margins, sweeps, products = minimise_on_columns(problem, block, h, origin, q, goal, late)
         state.accesses += 2.0 * (sweeps + products) * block.entries
         state.swept += 2.5 * sweeps * block.entries
         state.note_epochs(sweeps + 2 * products)
         return u, margins
+
+    def _goal(self, problem: Any, state: _State, violation: float) -> float:
+        """The violation to which a model is to be solved with care: 3 % of what it was.
+
+        Where the dual point must be scaled into the feasible set, a violation v costs v ||w||_1. What suffices for the tolerance
+        is therefore known: models that are no approximations are solved to that at once, others no further.
+        """
+        goal = 0.03 * violation
+        if problem.penalty.strong_convexity > 0.0 or state.penalty <= 0.0:
+            return goal
+        suffices = 0.3 * state.tol * problem.scale * problem.penalty.threshold / state.penalty
+        if getattr(problem.loss, "curvature_is_constant", False):
+            return min(goal, max(suffices, 1e-6 * violation))
+        return max(goal, min(suffices, 0.3 * violation))
 
     def _with_care(self, problem: Any, state: _State) -> bool:
         """Whether models are to be solved well.

@@ -185,17 +185,17 @@ def minimise_on_columns(
     h: np.ndarray,
     origin: np.ndarray,
     q: np.ndarray,
-    violation: float,
+    goal: float,
     careful: bool,
 ) -> tuple[np.ndarray, np.ndarray | None, int, int]:
-    """Minimise the model from `origin`, where its gradient is q, to a share of the violation there.
+    """Minimise the model from `origin`, where its gradient is q, until no coordinate moves by more than the goal / C_j^2.
 
     In cycles: one sweep over all columns, a few over the non-zeros only, then conjugate gradients on these if many more sweeps
     would be needed (news20 at 0.001: 2.9 -> 0.19 s). Returns u, the margins of the move (with the intercept; None if they are not
     known well), and how many sweeps and products it took.
     """
     free = int(problem.fit_intercept)
-    goal, cycle, most = (0.03 * violation, 3, 24) if careful else (0.3 * violation, 6, 20)
+    cycle, most = (3, 24) if careful else (6, 20)
     model = ScaledColumns(block, h)
     u, t = origin.copy(), np.zeros(block.n, dtype=model.roots.dtype)
     facts = (model.cols, model.at, model.weight, model.roots, model.total, model.curvatures, q)
