@@ -41,12 +41,12 @@ def project(penalty, s, a, reference):
 
 
 @kernel
-def bound_products(penalty, norms, t, near, size, level, centres, errors, out, chosen):
+def bound_products(penalty, norms, counts, t, near, size, level, centres, errors, out, chosen):
     """Intervals t c_j +- (t e_j + norm_j near), in place; out_j = min(the largest value in it, norm_j size).
 
-    The columns where that is above the level go to `chosen`.
+    The columns where that is above the level go to `chosen`; returns their number and that of their entries.
     """
-    count = 0
+    count, entries = 0, 0
     for j in range(norms.shape[0]):
         centre = t * centres[j]
         error = (t * errors[j] + norms[j] * near) * ROUNDING + LAST_DIGITS * abs(centre)
@@ -57,7 +57,8 @@ def bound_products(penalty, norms, t, near, size, level, centres, errors, out, c
         out[j] = bound
         chosen[count] = j
         count += bound > level
-    return count
+        entries += counts[j] * (bound > level)
+    return count, entries
 
 
 @kernel
@@ -114,10 +115,9 @@ class ScreenedProducts:
                 self.centres, self.errors = self.centres.copy(), np.zeros(problem.d)
             t, near, size = project(problem.penalty, problem.s, a, self.reference)
             out, chosen = np.empty(problem.d), np.empty(problem.d + 1, dtype=np.int64)
-            distances = float(np.sqrt(near)), ROUNDING * float(np.sqrt(size))
-            count = bound_products(problem.penalty, self.norms, t, *distances, level, self.centres, self.errors, out, chosen)
+            facts = self.norms, matrix.col_counts, t, float(np.sqrt(near)), ROUNDING * float(np.sqrt(size)), level
+            count, entries = bound_products(problem.penalty, *facts, self.centres, self.errors, out, chosen)
             chosen = chosen[:count]
-            entries = matrix.count_entries(chosen)
             if entries <= WORTH[matrix.is_sparse] * matrix.nnz:
                 put_exact(problem.penalty, chosen, matrix.products_of(chosen, weighted), self.centres, self.errors, out)
                 self.reference[:] = a

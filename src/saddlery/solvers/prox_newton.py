@@ -38,6 +38,7 @@ from saddlery.problems.linear import best_intercept
 from saddlery.problems.screening import ScreenedProducts
 from saddlery.solvers.base import Needs, Solver, State
 from saddlery.solvers.gram_model import minimise, worst_violation
+from saddlery.solvers.gram_pool import PooledBlock, pool_for
 from saddlery.solvers.newton_search import expand_at, search_along
 from saddlery.solvers.residual_model import minimise_on_columns
 from saddlery.solvers.row_sample import sample_rows
@@ -98,9 +99,11 @@ class _State(State):
         self.Xw, self.a, self.r, self.h = np.zeros(n), np.empty(n), np.empty(n), np.empty(n)
         self.spare = [np.empty(n) for _ in range(4)]
         self.value, self.penalty = 0.0, problem.penalty.value(w)
+        self.exact = True  # whether Xw is one product with w, and not a sum of several
         self.dual: Any = None
         self.Xta: Any = None
-        self.block: WorkingBlock | None = None
+        self.block: Any = None  # a WorkingBlock, or one that is read in parts or made of a pool
+        self.pool = pool_for(problem)
         self.products = ScreenedProducts(problem)
         self.inside = np.zeros(problem.d, dtype=bool)  # whether a column is in the block
         self.rounds, self.idle, self.swept, self.epochs = 0, 0, 0.0, 0
@@ -201,10 +204,10 @@ class ProxNewton(Solver):
         return state.w, best_intercept(problem.loss, problem.y, problem.s, problem.margins(state.w), state.b)
 
     def point(self, problem: Any, state: _State) -> Point:
-        return Point(state.w, state.b, state.dual, state.Xw, state.Xta, state.value, fresh=True)
+        return Point(state.w, state.b, state.dual, state.Xw, state.Xta, state.value, fresh=True, exact=state.exact)
 
     def resync(self, problem: Any, state: _State) -> None:
-        state.Xw = problem.margins(state.w)
+        state.Xw, state.exact = problem.margins(state.w), True
         self._expand(problem, state)
         self._judge_slopes(problem, state)
 
@@ -298,16 +301,24 @@ class ProxNewton(Solver):
         if state.followed and state.rounds == 2 and not within:
             state.rise = min(1.0, state.rise + RISE_UP)
         if old is not None and within and old.m <= max(1.5 * len(W), SMALL):
-            if old.gram_form or not gram_is_cheaper(problem, old.entries, old.m, state.swept, epochs):
+            if old.gram_form or not self._gram_is_cheaper(problem, state, old.W, old.entries, epochs):
                 return old
             W = old.W
         entries = problem.matrix.count_entries(W)
-        gram_form = gram_is_cheaper(problem, entries, len(W), state.swept, epochs)
-        state.block = make_block(problem, W, gram_form, exact=False)
+        gram_form = self._gram_is_cheaper(problem, state, W, entries, epochs)
+        if gram_form and state.pool is not None:
+            state.block = PooledBlock(problem, W, entries, state.pool)
+        else:
+            state.block = make_block(problem, W, gram_form, exact=False)
         state.inside[:] = False
         state.inside[W] = True
         state.accesses += entries
         return state.block
+
+    def _gram_is_cheaper(self, problem: Any, state: _State, W: np.ndarray, entries: int, epochs: int) -> bool:
+        if state.pool is not None:
+            return state.pool.is_cheaper(problem, W, entries, state.swept, epochs)
+        return gram_is_cheaper(problem, entries, len(W), state.swept, epochs)
 
     def _violation(self, problem: Any, state: _State, origin: np.ndarray, gradient: np.ndarray) -> float:
         worst = worst_violation(problem.penalty, origin, gradient)
@@ -329,13 +340,20 @@ class ProxNewton(Solver):
             u, margins = self._solve_residual(problem, state, block, origin, gradient, h, violation)
         move = u - origin
         shift = float(move[-1]) if free else 0.0
-        if margins is None:
+        whole = None
+        if block.gram_form:  # the block holds all weights: margins that are one product spare the last certificate another
+            whole = block.product(u[: block.m])
+            along = whole - state.Xw
+        elif margins is None:
             along = block.product(move[: block.m])
-            state.accesses += block.entries
         else:
             along = margins - shift if free else margins
+        state.accesses += block.entries if margins is None else 0
         slopes = state.a
         size = state.size = self._line_search(problem, state, block, origin, move, along, shift)
+        if size > 0.0:
+            state.exact = size == 1.0 and whole is not None
+            state.Xw = whole if state.exact else state.Xw
         if size == 0.0:
             state.floor = min(1.0, 100.0 * state.floor)
             return None
