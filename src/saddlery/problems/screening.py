@@ -46,7 +46,7 @@ def bound_products(penalty, norms, counts, t, near, size, level, centres, errors
 
     The columns where that is above the level go to `chosen`; returns their number and that of their entries.
     """
-    count, entries = 0, 0
+    count, entries = 0, 0.0
     for j in range(norms.shape[0]):
         centre = t * centres[j]
         error = (t * errors[j] + norms[j] * near) * ROUNDING + LAST_DIGITS * abs(centre)
@@ -57,7 +57,8 @@ def bound_products(penalty, norms, counts, t, near, size, level, centres, errors
         out[j] = bound
         chosen[count] = j
         count += bound > level
-        entries += counts[j] * (bound > level)
+    for k in range(count):
+        entries += counts[chosen[k]]
     return count, entries
 
 

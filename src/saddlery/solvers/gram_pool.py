@@ -29,13 +29,15 @@ MERGE = 0.5  # a chunk is merged with the one before it once it holds so many of
 
 @kernel(fast_sums=True)
 def add_cross(rows, others, weights, gram):
-    """gram[k, l] += sum_i weights_i x_ik x_il for the columns k of `rows` and l of `others`, whose positions are those in gram."""
+    """gram[k, l] += sum_i weights_i x_ik x_il for the columns k of `rows` and l of `others`, whose positions are those in gram.
+
+    Row by row, though columns of `rows` would do: their entries jump from row to row (news20: twice the time).
+    """
     for i in range(weights.shape[0]):
-        first, last = others.first(i), others.last(i)
         for p in range(rows.first(i), rows.last(i)):
             scaled = weights[i] * rows.entry(p)
             k = rows.position(i, p)
-            for q in range(first, last):
+            for q in range(others.first(i), others.last(i)):
                 gram[k, others.position(i, q)] += scaled * others.entry(q)
 
 
