@@ -23,6 +23,7 @@ from saddlery.parts import kernel
 __all__ = ["minimise_on_columns"]
 
 WORTH = 15  # sweeps that conjugate gradients must spare to be worth their products
+SETTLED = 100.0  # times the goal: the largest move of a sweep over all columns after which those over the non-zeros suffice
 MOST_PRODUCTS = 25  # of conjugate gradients, each two passes over the block
 
 
@@ -205,7 +206,9 @@ def minimise_on_columns(
     while sweeps < most * overhead:
         first, last, count = residual_cycle(problem.penalty, *facts, u, t, free, cycle, goal)
         sweeps += count
-        if first <= goal:
+        # Once a sweep over all has moved little, those over the non-zeros tell: columns that still want a weight, if any, are left
+        # to the next round, which reads all columns anyway.
+        if first <= goal or (last <= goal and sweeps > cycle and first <= SETTLED * goal):
             break
         if last > goal and _sweeps_to_go(first, last, goal, cycle - 1) > overhead * (WORTH if careful else 4 * WORTH):
             products += _face_step(problem.penalty, model, q, u, t)

@@ -138,6 +138,8 @@ class WorkingBlock:
             self.rows = sparse_rows(matrix, W, self.entries)
         elif matrix.is_sparse and (matrix.has("cols") or 2 * self.entries >= matrix.nnz):
             self.cols = matrix.cols
+            if "col_square_norms" in vars(matrix):  # as they are once columns were screened
+                vars(self)["square_norms"] = matrix.col_square_norms[W]
         elif matrix.is_sparse:
             self.cols, self.at = sparse_cols(matrix, W, self.entries), np.arange(self.m)
         else:
