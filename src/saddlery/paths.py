@@ -201,7 +201,7 @@ def path(
 
 
 def wants_columns(matrix: Any, penalty: Any, strengths: int) -> bool:
-    """Whether a path of so many strengths is worth a copy of the data by columns."""
+    """Whether a path of so many strengths, or as many problems on the same data, are worth a copy of them by columns."""
     wide = matrix.shape[1] > matrix.shape[0] / 4 and matrix.nnz <= ROOM and matrix.compiled
     return wide and strengths >= WORTH_COLUMNS and penalty.threshold > 0.0
 
