@@ -81,8 +81,8 @@ class Matrix:
         """Number of stored entries of every column."""
         if not self.is_sparse:
             return np.full(self.shape[1], self.shape[0])
-        if "cols" in self.__dict__:
-            return np.diff(self.cols.starts)
+        if isinstance(known := self.__dict__.get("cols"), SparseVectors):
+            return np.diff(known.starts)
         if self.values.format == "csr":
             return np.bincount(self.values.indices, minlength=self.shape[1])
         return np.diff(self.values.indptr)
@@ -217,7 +217,7 @@ class Matrix:
         return Matrix(self.csc[:, index] if self.is_sparse else np.asfortranarray(self.values[:, index]))
 
 
-def _filtered(vectors: SparseVectors, index: np.ndarray, entries: int) -> SparseVectors:
+def _filtered(vectors: Any, index: np.ndarray, entries: int) -> SparseVectors:
     """Sparse vectors restricted to some positions, in ascending order (news20 by columns, four fifths of the rows: 8 -> 2.2 ms)."""
     place = np.full(vectors.length, -1, dtype=vectors.indices.dtype)
     place[index] = np.arange(len(index), dtype=place.dtype)

@@ -293,9 +293,9 @@ class ProxNewton(Solver):
 
     def _choose_block(self, problem: Any, state: _State) -> WorkingBlock:
         """The support and the worst violators, and a compact copy of them (the old one if it still serves)."""
-        # Before the first round of another penalty bounds say nothing: what is above the old threshold and not the new was never read.
-        fresh = state.followed and state.rounds == 1
-        wanted, above = (state.products.centres, expected_level(problem, state.threshold_before, state.rise)) if fresh else (state.Xta, None)
+        wanted, above = state.Xta, None
+        if state.followed and state.rounds == 1:  # bounds made for another threshold say nothing of this one
+            wanted, above = state.products.centres, expected_level(problem, state.threshold_before, state.rise)
         W = trim(problem, choose_columns(problem, state.w, wanted, state.relative_gap, above), state.w, wanted)
         old, epochs = state.block, state.epochs if state.followed else 0
         within = old is not None and bool(state.inside[W].all())
@@ -341,7 +341,7 @@ class ProxNewton(Solver):
             u, margins = self._solve_residual(problem, state, block, origin, gradient, h, violation)
         move = u - origin
         shift = float(move[-1]) if free else 0.0
-        whole = None
+        whole: Any = None
         if block.gram_form:  # the block holds all weights: margins that are one product spare the last certificate another
             whole = block.product(u[: block.m])
             along = whole - state.Xw
