@@ -342,7 +342,8 @@ class ProxNewton(Solver):
         move = u - origin
         shift = float(move[-1]) if free else 0.0
         whole: Any = None
-        if block.gram_form:  # the block holds all weights: margins that are one product spare the last certificate another
+        # A block holds all weights (but of data that are read in parts): margins that are one product spare the last certificate one.
+        if block.gram_form and problem.matrix.compiled:
             whole = block.product(u[: block.m])
             along = whole - state.Xw
         elif margins is None:
