@@ -200,12 +200,17 @@ def path(
     return PathResult(grid[:done], coefs[:done], np.array([solution.b for solution in solutions]), solutions)
 
 
+def wants_columns(matrix: Any, penalty: Any, strengths: int) -> bool:
+    """Whether a path of so many strengths, or as many problems on the same data, are worth a copy of them by columns."""
+    wide = matrix.shape[1] > matrix.shape[0] / 4 and matrix.nnz <= ROOM and matrix.compiled
+    return wide and strengths >= WORTH_COLUMNS and penalty.threshold > 0.0
+
+
 def _solved(
     problem: LinearProblem, grid: np.ndarray, solver: str | Solver, start: Any, options: dict[str, Any]
 ) -> Iterator[Solution]:
     """The solutions for all strengths, each the start of the next; those that can be had together are."""
-    wide = problem.d > problem.n / 4 and problem.matrix.nnz <= ROOM and problem.matrix.compiled
-    if wide and grid.size >= WORTH_COLUMNS and problem.penalty.threshold > 0.0:
+    if wants_columns(problem.matrix, problem.penalty, grid.size):
         _ = problem.matrix.cols  # most rounds will then read a few columns only
     first = resolve(problem, solver)
     if problem.penalty.strong_convexity == 0.0:

@@ -27,6 +27,8 @@ class Point(NamedTuple):
         Whether Xta was computed from the data for this very dual point, and not by increments.
     aux : object
         Room for a further primal variable of problems that have one.
+    exact : bool
+        Whether Xw was computed from the data for this very w, and not by increments.
     """
 
     w: Any
@@ -37,3 +39,4 @@ class Point(NamedTuple):
     loss: float | None = None
     fresh: bool = False
     aux: Any = None
+    exact: bool = False

@@ -202,3 +202,24 @@ def test_products_with_tables_that_are_mostly_zero():
     np.testing.assert_allclose(plain.matvec(W), X @ W, atol=1e-12)
     np.testing.assert_allclose(held.matvec(W), X @ W, atol=1e-12)
     assert not plain.has("cols")
+
+
+def test_rows_taken_keep_columns_that_are_at_hand():
+    X = sp.random_array((30, 12), density=0.3, format="csr", rng=np.random.default_rng(0))
+    matrix = as_matrix(X)
+    _ = matrix.cols
+    most, few, mixed = np.arange(2, 28), np.arange(5), np.arange(28)[::-1]
+    for index, kept in ((most, True), (few, False), (mixed, False)):
+        part = matrix.take_rows(index)
+        assert ("cols" in vars(part)) is kept
+        a = np.linspace(-1.0, 1.0, len(index))
+        np.testing.assert_allclose(part.products_of(np.arange(12), a), X.toarray()[index].T @ a, atol=1e-14)
+        np.testing.assert_array_equal(part.col_counts, np.count_nonzero(X.toarray()[index], axis=0))
+
+
+@pytest.mark.parametrize("dense", [True, False])
+def test_products_with_weights_of_a_few_columns(dense):
+    X = sp.random_array((30, 12), density=0.3, format="csr", rng=np.random.default_rng(0))
+    columns, W = np.array([1, 4, 5]), np.arange(6.0).reshape(3, 2)
+    got = as_matrix(X.toarray() if dense else X).product_on(columns, W)
+    np.testing.assert_allclose(got, X.toarray()[:, columns] @ W, atol=1e-14)

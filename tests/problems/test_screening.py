@@ -107,3 +107,31 @@ def test_the_reference_is_a_copy(kind):
     got = products.product(problem, a, problem.s * a, problem.penalty.threshold)
     true = problem.matrix.rmatvec(problem.s * a)
     assert (np.abs(true) <= np.abs(got) + 1e-12).all()
+
+
+@pytest.mark.parametrize("kind", MATRICES)
+def test_intervals_hold_and_say_what_is_exact(kind):
+    problem = make(kind, seed=3)
+    products, rng, a = ScreenedProducts(problem), np.random.default_rng(3), problem.constant_dual.copy()
+    products.start(a, problem.constant_gradient)
+    partial = 0
+    for _ in range(6):
+        a = 0.8 * a + 0.01 * rng.standard_normal(problem.n)
+        products.product(problem, a, problem.s * a, 0.9 * problem.alpha_max())
+        true = problem.matrix.rmatvec(problem.s * a)
+        partial += not products.complete
+        if not products.complete:
+            assert (np.abs(true - products.centres) <= products.errors + 1e-13).all()
+            read = np.flatnonzero(products.errors == 0.0)
+            assert products.exact_on(np.arange(problem.d)) is None
+            np.testing.assert_allclose(products.exact_on(read), true[read], atol=1e-13)
+    assert partial > 2
+    np.testing.assert_allclose(problem.constant_gradient, problem.matrix.rmatvec(problem.s * problem.constant_dual), atol=1e-14)
+
+
+def test_what_only_shrinks_needs_no_column():
+    problem = make("csr")
+    products, a = ScreenedProducts(problem), problem.constant_dual
+    products.start(a, problem.constant_gradient)
+    products.product(problem, 0.3 * a, 0.3 * problem.s * a, 0.31 * problem.alpha_max())
+    assert products.accesses == 0.0

@@ -27,7 +27,7 @@ def test_a_model_with_more_weights_than_rows_is_solved(intercept):
     gradient, origin = X.T @ r, np.zeros(d + intercept)
     violation = worst_violation(problem.penalty, origin[:d], gradient)
     q = np.append(gradient, r.sum()) if intercept else gradient
-    u, _, _, products = minimise_on_columns(problem, block, h, origin, q, violation, careful=True)
+    u, _, _, products = minimise_on_columns(problem, block, h, origin, q, 0.03 * violation, careful=True)
     assert products > 0
     assert 2 * np.count_nonzero(u[:d]) > n
     slopes = r + h * (X @ u[:d] + (u[d] if intercept else 0.0))
@@ -56,7 +56,7 @@ def test_the_model_on_columns_and_its_margins(form, even, intercept):
     q = np.append(gradient, r.sum()) if intercept else gradient
     violation = 1e-4
     for _ in range(2):  # the second time in the same room
-        u, margins, _, _ = minimise_on_columns(problem, block, h, origin, q, violation, careful=True)
+        u, margins, _, _ = minimise_on_columns(problem, block, h, origin, q, 0.03 * violation, careful=True)
         move = u - origin
         along = X[:, W] @ move[:m] + (move[m] if intercept else 0.0)
         slopes = r + h * along
@@ -74,7 +74,7 @@ def test_margins_of_rows_without_weight_are_not_read_off_the_model():
     problem = sd.LinearProblem(X, np.ones(4), "squared", L1(0.01), sample_weight=np.array([1.0, 2.0, 1.0, 0.0]))
     block = WorkingBlock(problem, np.arange(4), gram_form=False)
     gradient = X.T @ (-problem.s)
-    u, margins, _, _ = minimise_on_columns(problem, block, problem.s, np.zeros(4), gradient, 1.0, careful=True)
+    u, margins, _, _ = minimise_on_columns(problem, block, problem.s, np.zeros(4), gradient, 0.03, careful=True)
     assert margins is None
     assert np.count_nonzero(u) == 3
 
@@ -134,3 +134,38 @@ def test_early_gram_matrices_serve_twice(monkeypatch):
     once = sd.solve(problem, "prox_newton", tol=1e-9)
     assert len(made) == len(taken)
     np.testing.assert_allclose(twice.w, once.w, atol=1e-5)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared"])
+@pytest.mark.parametrize("intercept", [False, True])
+def test_margins_that_are_called_exact_are(loss, intercept):
+    rng = np.random.default_rng(5)
+    X = rng.standard_normal((60, 90)) * (rng.random((60, 90)) < 0.3)
+    problem = sd.LinearProblem(sp.csr_array(X), np.where(X[:, 0] > 0.0, 1.0, -1.0), loss, L1(1.0), fit_intercept=intercept)
+    _ = problem.matrix.cols
+    top, method, exact = problem.alpha_max(), ProxNewton(), 0
+    state = method.init(problem.with_penalty(L1(0.5 * top)), None, np.random.default_rng(0))
+    for share in (0.5, 0.3, 0.2, 0.1):
+        single = problem.with_penalty(L1(share * top))
+        state = method.follow(single, state)
+        for _ in range(3):
+            method.step(single, state)
+            point = method.point(single, state)
+            exact += point.exact
+            tight = 0.0 if point.exact and not intercept else 1e-12
+            np.testing.assert_allclose(point.Xw, X @ state.w, rtol=1e-13 if point.exact else 1e-10, atol=max(tight, 1e-15))
+    assert exact > 4
+
+
+def test_exact_models_are_solved_to_what_the_tolerance_needs_and_others_no_further():
+    rng = np.random.default_rng(6)
+    X = rng.standard_normal((50, 20))
+    for loss, share in (("squared", 1e-3), ("logistic", 0.2)):
+        problem = sd.LinearProblem(X, np.where(X[:, 0] > 0.0, 1.0, -1.0), loss, L1(0.01))
+        method = ProxNewton()
+        state = method.init(problem, None, np.random.default_rng(0))
+        assert method._goal(problem, state, 1.0) == 0.03  # no weights yet
+        state.w[0] = 1.0
+        state.penalty, state.tol = problem.penalty.value(state.w), 1e-6
+        suffices = 0.3 * state.tol * problem.scale
+        assert method._goal(problem, state, suffices / share) == pytest.approx(suffices)

@@ -26,7 +26,7 @@ from saddlery.estimators.fold_moments import FoldMoments, moments_of_folds
 from saddlery.estimators.inputs import Rows
 from saddlery.matrix import Matrix
 from saddlery.matrix.partial import PartialMatrix
-from saddlery.paths import PathResult, alpha_grid, path
+from saddlery.paths import PathResult, alpha_grid, path, wants_columns
 from saddlery.problems.linear import LinearProblem
 from saddlery.problems.together import mean_losses
 from saddlery.solvers.auto import resolve
@@ -133,6 +133,8 @@ class Search(NamedTuple):
         """Scores of shape (penalties, strengths, folds)."""
         n_jobs = n_jobs if data.matrix.compiled else 1  # what is read in parts has room for the copies of one solver
         moments = self._moments(data, folds, penalties)
+        if moments is None and any(wants_columns(data.matrix, *each) for each in zip(penalties, map(len, grids), strict=True)):
+            _ = data.matrix.cols  # of which those of the folds are made
 
         def job(i: int, k: int) -> tuple[np.ndarray, int]:
             step, end = task.part(i * len(folds) + k, grids[i].size * len(data.labels), "strength")

@@ -23,6 +23,7 @@ __all__ = [
     "combine_of",
     "dots",
     "dots_of",
+    "filter_vectors",
     "square_norms",
     "square_norms_of",
     "weighted_square_norms",
@@ -202,3 +203,21 @@ def add_weighted_squares(vectors, weights, out):
         for p in range(vectors.first(i), vectors.last(i)):
             value = 1.0 * vectors.entry(p)
             out[vectors.position(i, p)] += weights[i] * value * value
+
+
+@kernel
+def filter_vectors(vectors, place, values, indices, starts):
+    """Sparse vectors restricted to the positions j with place[j] >= 0, which get the number place[j].
+
+    Every entry is written, and the next written over it if it was not wanted: no branch to be guessed (a9a: 0.78 -> 0.44 ms).
+    So there must be room for one entry more.
+    """
+    count = 0
+    for i in range(starts.shape[0] - 1):
+        starts[i] = count
+        for p in range(vectors.first(i), vectors.last(i)):
+            k = place[vectors.position(i, p)]
+            values[count] = vectors.entry(p)
+            indices[count] = k
+            count += k >= 0
+    starts[starts.shape[0] - 1] = count

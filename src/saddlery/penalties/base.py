@@ -77,9 +77,9 @@ def sum_values(penalty, w):
     return total
 
 
-@kernel
+@kernel(fast_sums=True)
 def sum_conjugates(penalty, u, scale):
-    """g*(scale u) = sum_j g_j*(scale u_j): infinite if one of them is."""
+    """g*(scale u) = sum_j g_j*(scale u_j): infinite if one of them is, in whatever order they are added."""
     total = 0.0
     for j in range(u.shape[0]):
         total += penalty.coordinate_conjugate(scale * u[j])

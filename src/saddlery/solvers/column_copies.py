@@ -7,32 +7,15 @@ from typing import Any
 import numpy as np
 
 from saddlery.matrix import SparseVectors
+from saddlery.matrix.vectors import filter_vectors
 from saddlery.parts import kernel
 
-__all__ = ["dense_columns", "gather_columns", "sparse_cols", "sparse_rows", "spread", "spread_columns"]
+__all__ = ["dense_columns", "gather_columns", "sparse_cols", "sparse_rows", "spread", "spread_columns", "transposed"]
 
 COLUMNS_FROM = 3.0  # share of the entries, as 1 to so many, below which columns are gathered and not filtered from all rows
 
 
 # --------------------------------------------------------------------------- kernels
-
-
-@kernel
-def filter_rows(rows, place, values, indices, starts):
-    """The rows restricted to the columns j with place[j] >= 0, which get the number place[j].
-
-    Every entry is written, and the next written over it if it was not wanted: no branch to be guessed (a9a: 0.78 -> 0.44 ms).
-    So there must be room for one entry more.
-    """
-    count = 0
-    for i in range(starts.shape[0] - 1):
-        starts[i] = count
-        for p in range(rows.first(i), rows.last(i)):
-            k = place[rows.position(i, p)]
-            values[count] = rows.entry(p)
-            indices[count] = k
-            count += k >= 0
-    starts[starts.shape[0] - 1] = count
 
 
 @kernel
@@ -112,7 +95,8 @@ def _room(matrix: Any, entries: int, count: int, length: int) -> SparseVectors:
     )
 
 
-def _transposed(matrix: Any, stack: SparseVectors, entries: int) -> SparseVectors:
+def transposed(matrix: Any, stack: SparseVectors, entries: int) -> SparseVectors:
+    """Columns of the data that were copied, as rows, or rows as columns."""
     out = _room(matrix, entries, stack.length, len(stack.starts) - 1)
     transpose(stack, out.values, out.indices, out.starts)
     return out
@@ -124,9 +108,9 @@ def sparse_rows(matrix: Any, W: np.ndarray, entries: int) -> SparseVectors:
     if len(W) == d:
         return matrix.rows
     if matrix.has("cols") and (COLUMNS_FROM * entries < matrix.nnz or not matrix.has("rows")):
-        return _transposed(matrix, sparse_cols(matrix, W, entries), entries)
+        return transposed(matrix, sparse_cols(matrix, W, entries), entries)
     out = _room(matrix, entries, n, len(W))
-    filter_rows(matrix.rows, _places(d, W), out.values, out.indices, out.starts)
+    filter_vectors(matrix.rows, _places(d, W), out.values, out.indices, out.starts)
     return out
 
 
@@ -135,7 +119,7 @@ def sparse_cols(matrix: Any, W: np.ndarray, entries: int) -> SparseVectors:
     if len(W) == d:
         return matrix.cols
     if not matrix.has("cols") and 2 * entries < matrix.nnz:
-        return _transposed(matrix, sparse_rows(matrix, W, entries), entries)
+        return transposed(matrix, sparse_rows(matrix, W, entries), entries)
     out = _room(matrix, entries, len(W), n)
     take_vectors(matrix.cols, W, out.values, out.indices, out.starts)
     return out

@@ -45,6 +45,7 @@ class _Best:
         self.w: Any = None
         self.b: Any = 0.0
         self.a: Any = None
+        self.Xw: Any = None
         self.Xta: Any = None
         self.aux: Any = None
         self.proven = (False, False)  # whether primal and dual value were computed from nothing but data and points
@@ -59,6 +60,7 @@ class _Best:
         if primal < self.primal:
             self.proven = (from_data[0], self.proven[1])
             self.primal, self.w = primal, copy.copy(point.w)
+            self.Xw = point.Xw.copy() if point.exact else None
             self.aux = copy.copy(point.aux) if getattr(problem, "aux_is_primal", False) else None
             self.b = point.b.copy() if isinstance(point.b, np.ndarray) and point.b.ndim else float(point.b)
         if dual.value > self.dual:
@@ -72,6 +74,9 @@ class _Best:
     def confirm(self, problem: Any) -> Certificate:
         """The certificate of the best points, recomputed from the data where it was not computed from them in the first place."""
         if all(self.proven):
+            return self.certificate(problem)
+        if self.proven[1] and self.aux is None:  # the dual value stands: no other would come out
+            self.primal = problem.primal(self.w, self.b, self.Xw)
             return self.certificate(problem)
         self.primal, dual = problem.evaluate(Point(self.w, self.b, self.a, Xta=self.Xta, aux=self.aux))
         self.dual, self.a, self.Xta = dual.value, dual.a, dual.Xta

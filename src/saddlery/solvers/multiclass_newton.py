@@ -238,7 +238,7 @@ class MulticlassNewton(NewtonStep):
         if penalty.threshold == 0.0:
             return Pairs(np.arange(problem.d * problem.k), problem.k)
         weights, slopes = state.w, state.G
-        chosen = np.empty(len(weights), dtype=np.int64)
+        chosen = np.empty(len(weights) + 1, dtype=np.int64)
         level = (NEAR if problem.d * problem.k <= problem.n else 1.0) * penalty.threshold
         count, support = pick_columns(penalty, weights, slopes, level, chosen)
         chosen, most = chosen[:count], support + max(state.fewest, support)

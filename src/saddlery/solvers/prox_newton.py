@@ -38,18 +38,20 @@ from saddlery.problems.screening import ScreenedProducts
 from saddlery.solvers.at_once import CertifiedPoints
 from saddlery.solvers.base import Needs, Solver, State
 from saddlery.solvers.gram_model import minimise, worst_violation
+from saddlery.solvers.gram_pool import PooledBlock, pool_for
 from saddlery.solvers.newton_search import expand_at, model_slopes, search_along
 from saddlery.solvers.residual_model import minimise_on_columns
 from saddlery.solvers.row_sample import sample_rows
 from saddlery.solvers.small_rounds import is_small, newton_rounds
 from saddlery.solvers.streamed_block import DENSE_BYTES, make_block, trim
 from saddlery.solvers.working_block import WorkingBlock, gram_is_cheaper
-from saddlery.solvers.working_set import LITTLE, choose_columns, level
+from saddlery.solvers.working_set import LITTLE, choose_columns, expected_level, level
 
 __all__ = ["ProxNewton"]
 
 SMALL_DATA = 1_000_000  # entries: up to here a pass is as cheap as a round, and early rounds take several steps, too (leu: -8 %)
 EARLY = 0.05  # relative gap above which steps are rough: the working set will change anyway
+ROUGH = 0.1  # relative gap above which Gram matrices are made of a part of the rows (w8a at 0.01, to 1e-4: 21 -> 15 ms)
 MODEL_DUAL = 0.03  # relative gap below which the dual point of the model is judged
 LATE = 0.08  # relative gap below which columns are swept with care: the support is about right
 SMALL = 128  # columns: a copy of so few serves on even if it holds too many
@@ -57,6 +59,7 @@ SAMPLE = 4  # early Gram matrices are made of one row in so many
 FAR, WORTH_CHORDS = 0.01, 50  # relative gap and columns from which on a Gram matrix serves for two steps
 FEW_ROWS = 10  # for each column: Gram matrices of fewer are cheap
 STRIDE = 1e-3  # by which the gap of small data falls in one step
+RISE_UP, RISE_DOWN = 0.5, 0.1  # how expectations change when columns were missing, and when they were not
 ENOUGH_ROWS = 120  # rows for each column of the block, if they are
 
 
@@ -84,15 +87,19 @@ class _State(State):
         self.Xw, self.a, self.r, self.h = np.zeros(n), np.empty(n), np.empty(n), np.empty(n)
         self.spare = [np.empty(n) for _ in range(4)]
         self.value, self.penalty = 0.0, problem.penalty.value(w)
+        self.exact = True  # whether Xw is one product with w, and not a sum of several
         self.dual: Any = None
         self.Xta: Any = None
-        self.block: WorkingBlock | None = None
+        self.block: Any = None  # a WorkingBlock, or one that is read in parts or made of a pool
+        self.pool = pool_for(problem)
         self.products = ScreenedProducts(problem)
         self.inside = np.zeros(problem.d, dtype=bool)  # whether a column is in the block
         self.rounds, self.idle, self.swept, self.epochs = 0, 0, 0.0, 0
         self.last_gap, self.slow, self.followed, self.chord = float("inf"), False, False, False
         self.floor, self.size = 1e-9, 0.0
         self.compact = is_small(problem)  # whether rounds are those of small_rounds.py
+        self.threshold = self.threshold_before = problem.penalty.threshold
+        self.rise = 0.0  # by how much products are expected to rise when the threshold falls, as a share of that
 
     def note_epochs(self, count: int) -> None:
         """Remember how many epochs a model takes; not those of last corrections."""
@@ -142,12 +149,13 @@ class ProxNewton(Solver):
     def follow(self, problem: Any, state: _State) -> _State:
         """The state for another penalty: margins, slopes and the copied columns stay."""
         self._reset_floor(problem, state)
+        if state.rounds <= 1:  # the columns sufficed; where they did not, a second round has raised the expectation
+            state.rise = max(0.0, state.rise - RISE_DOWN)
         state.accesses, state.rounds, state.idle, state.swept = 0.0, 0, 0, 0.0
         state.stalled, state.relative_gap, state.last_gap = False, float("inf"), float("inf")
         state.penalty = problem.penalty.value(state.w)
         state.followed = True  # the working set is nearly right from the start
-        if not state.products.complete:
-            self._judge(problem, state, state.dual, problem.s * state.dual)
+        state.threshold_before, state.threshold = state.threshold, problem.penalty.threshold
         return state
 
     def resume(self, problem: Any, state: _State) -> _State:
@@ -185,10 +193,10 @@ class ProxNewton(Solver):
         return state.w, best_intercept(problem.loss, problem.y, problem.s, problem.margins(state.w), state.b)
 
     def point(self, problem: Any, state: _State) -> Point:
-        return Point(state.w, state.b, state.dual, state.Xw, state.Xta, state.value, fresh=True)
+        return Point(state.w, state.b, state.dual, state.Xw, state.Xta, state.value, fresh=True, exact=state.exact)
 
     def resync(self, problem: Any, state: _State) -> None:
-        state.Xw = problem.margins(state.w)
+        state.Xw, state.exact = problem.margins(state.w), True
         self._expand(problem, state)
         self._judge_slopes(problem, state)
 
@@ -318,27 +326,39 @@ class ProxNewton(Solver):
 
     def _known_gradient(self, problem: Any, state: _State, block: WorkingBlock) -> np.ndarray | None:
         """The gradient on the block if Xta holds it."""
-        if state.dual is not state.a or not state.products.complete:
-            return None
-        return state.Xta if block.m == problem.d else state.Xta[block.W]
+        return state.products.exact_on(block.W) if state.dual is state.a else None
 
     # -- working set
 
     def _choose_block(self, problem: Any, state: _State) -> WorkingBlock:
         """The support and the worst violators, and a compact copy of them (the old one if it still serves)."""
-        W = trim(problem, choose_columns(problem, state.w, state.Xta, state.relative_gap), state.w, state.Xta)
+        wanted, above = state.Xta, None
+        if state.followed and state.rounds == 1:  # bounds made for another threshold say nothing of this one
+            wanted, above = state.products.centres, expected_level(problem, state.threshold_before, state.rise)
+        W = trim(problem, choose_columns(problem, state.w, wanted, state.relative_gap, above), state.w, wanted)
         old, epochs = state.block, state.epochs if state.followed else 0
-        if old is not None and old.m <= max(1.5 * len(W), SMALL) and state.inside[W].all():
-            if old.gram_form or not gram_is_cheaper(problem, old.entries, old.m, state.swept, epochs):
+        within = old is not None and bool(state.inside[W].all())
+        if state.followed and state.rounds == 2 and not within:
+            state.rise = min(1.0, state.rise + RISE_UP)
+        if old is not None and within and old.m <= max(1.5 * len(W), SMALL):
+            if old.gram_form or not self._gram_is_cheaper(problem, state, old.W, old.entries, epochs):
                 return old
             W = old.W
         entries = problem.matrix.count_entries(W)
-        gram_form = gram_is_cheaper(problem, entries, len(W), state.swept, epochs)
-        state.block = make_block(problem, W, gram_form, exact=False)
+        gram_form = self._gram_is_cheaper(problem, state, W, entries, epochs)
+        if gram_form and state.pool is not None:
+            state.block = PooledBlock(problem, W, entries, state.pool)
+        else:
+            state.block = make_block(problem, W, gram_form, exact=False)
         state.inside[:] = False
         state.inside[W] = True
         state.accesses += entries
         return state.block
+
+    def _gram_is_cheaper(self, problem: Any, state: _State, W: np.ndarray, entries: int, epochs: int) -> bool:
+        if state.pool is not None:
+            return state.pool.is_cheaper(problem, W, entries, state.swept, epochs)
+        return gram_is_cheaper(problem, entries, len(W), state.swept, epochs)
 
     def _violation(self, problem: Any, state: _State, origin: np.ndarray, gradient: np.ndarray) -> float:
         worst = worst_violation(problem.penalty, origin, gradient)
@@ -360,13 +380,21 @@ class ProxNewton(Solver):
             u, margins = self._solve_residual(problem, state, block, origin, gradient, h, violation)
         move = u - origin
         shift = float(move[-1]) if free else 0.0
-        if margins is None:
+        whole: Any = None
+        # A block holds all weights (but of data read in parts): margins that are one product spare the last certificate one.
+        if block.gram_form and problem.matrix.compiled:
+            whole = block.product(u[: block.m])
+            along = whole - state.Xw
+        elif margins is None:
             along = block.product(move[: block.m])
-            state.accesses += block.entries
         else:
             along = margins - shift if free else margins
+        state.accesses += block.entries if margins is None else 0
         slopes = state.a
         size = state.size = self._line_search(problem, state, block, origin, move, along, shift)
+        if size > 0.0:
+            state.exact = size == 1.0 and whole is not None
+            state.Xw = whole if state.exact else state.Xw
         if size == 0.0:
             state.floor = min(1.0, 100.0 * state.floor)
             return None
@@ -381,7 +409,7 @@ class ProxNewton(Solver):
     ) -> np.ndarray:
         """Coordinate descent on the Gram matrix, with exact solves on the support between rounds of it."""
         free = int(problem.fit_intercept)
-        rough = state.relative_gap > EARLY and problem.n >= ENOUGH_ROWS * block.m and state.floor < 1e-3
+        rough = state.relative_gap > ROUGH and problem.n >= ENOUGH_ROWS * block.m and state.floor < 1e-3
         rough = rough and not state.slow
         if not state.chord:
             block.update_gram(h, state.rng.integers(0, SAMPLE, problem.n, dtype=np.uint8) == 0 if rough else None, state.slow)
@@ -403,11 +431,26 @@ class ProxNewton(Solver):
         """
         late = self._with_care(problem, state)
         q = _joined(gradient, state.r.sum()) if problem.fit_intercept else gradient
-        u, margins, sweeps, products = minimise_on_columns(problem, block, h, origin, q, violation, late)
+        goal = self._goal(problem, state, violation) if late else 0.3 * violation
+        u, margins, sweeps, products = minimise_on_columns(problem, block, h, origin, q, goal, late)
         state.accesses += 2.0 * (sweeps + products) * block.entries
         state.swept += 2.5 * sweeps * block.entries
         state.note_epochs(sweeps + 2 * products)
         return u, margins
+
+    def _goal(self, problem: Any, state: _State, violation: float) -> float:
+        """The violation to which a model is to be solved with care: 3 % of what it was.
+
+        Where the dual point must be scaled into the feasible set, a violation v costs v ||w||_1. What suffices for the tolerance
+        is therefore known: models that are no approximations are solved to that at once, others no further.
+        """
+        goal = 0.03 * violation
+        if problem.penalty.strong_convexity > 0.0 or state.penalty <= 0.0:
+            return goal
+        suffices = 0.3 * state.tol * problem.scale * problem.penalty.threshold / state.penalty
+        if getattr(problem.loss, "curvature_is_constant", False):
+            return min(goal, max(suffices, 1e-6 * violation))
+        return max(goal, min(suffices, 0.3 * violation))
 
     def _with_care(self, problem: Any, state: _State) -> bool:
         """Whether models are to be solved well.

@@ -21,7 +21,7 @@ from saddlery.matrix.vectors import combine, combine_of, dots, dots_of, square_n
 from saddlery.parts import kernel
 from saddlery.solvers.column_copies import dense_columns, sparse_cols, sparse_rows, spread
 
-__all__ = ["LOOSE", "MAX_GRAM", "WorkingBlock", "add_gram", "gram_is_cheaper", "is_array", "mirror"]
+__all__ = ["COPY", "LOOSE", "MAX_GRAM", "WorkingBlock", "add_gram", "gram_is_cheaper", "is_array", "mirror", "sweeps_expected"]
 
 MAX_GRAM = 500  # columns: sweeping over a larger Gram matrix costs more than sweeping over sparse data
 NOT_SPARSE = 0.25  # share of non-zeros from which on columns are worked on as a dense array
@@ -78,18 +78,20 @@ def gram_is_cheaper(problem: Any, entries: int, m: int, swept: float, epochs: in
     """
     if m > MAX_GRAM:
         return False
-    sparse, wide = problem.matrix.is_sparse, problem.d > problem.n / 4
     if is_array(problem, entries, m):
         form = problem.n * m * m / 48.0
     else:
         form = 0.78 * entries * (entries / problem.n) * (3.0 if m > 400 else 1.0)
-    if not wide:
-        typical = 200.0  # tall data correlate more, and sweeps go over more rows
-    elif sparse and epochs > 0:
-        typical = SWEEP * (epochs + 1) * (1.0 if getattr(problem.loss, "curvature_is_constant", False) else 2.0) - COPY
-    else:
-        typical = 12.0 if sparse and form > WORTH_SWEEPS else 60.0
-    return form + 5.0 * m * m + m**3 / 50.0 <= max(typical * entries, swept)
+    return form + 5.0 * m * m + m**3 / 50.0 <= max(sweeps_expected(problem, form, epochs) * entries, swept)
+
+
+def sweeps_expected(problem: Any, form: float, epochs: int) -> float:
+    """What sweeps will cost for each entry, where forming the Gram matrix costs `form`."""
+    if problem.d <= problem.n / 4:
+        return 200.0  # tall data correlate more, and sweeps go over more rows
+    if problem.matrix.is_sparse and epochs > 0:
+        return SWEEP * (epochs + 1) * (1.0 if getattr(problem.loss, "curvature_is_constant", False) else 2.0) - COPY
+    return 12.0 if problem.matrix.is_sparse and form > WORTH_SWEEPS else 60.0
 
 
 def is_array(problem: Any, entries: int, m: int) -> bool:
@@ -136,6 +138,8 @@ class WorkingBlock:
             self.rows = sparse_rows(matrix, W, self.entries)
         elif matrix.is_sparse and (matrix.has("cols") or 2 * self.entries >= matrix.nnz):
             self.cols = matrix.cols
+            if "col_square_norms" in vars(matrix):  # as they are once columns were screened
+                vars(self)["square_norms"] = matrix.col_square_norms[W]
         elif matrix.is_sparse:
             self.cols, self.at = sparse_cols(matrix, W, self.entries), np.arange(self.m)
         else:
