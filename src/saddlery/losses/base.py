@@ -9,6 +9,8 @@ curvature(y, z)     l''(z; y), or an element of the generalised second derivativ
 expand(y, z)        value, slope and curvature together; made of the three unless a loss shares work between them
 conjugate(y, a)     l*(a; y) = max_z a z - l(z; y); infinity outside its domain
 dual_prox(y, a, t)  argmin_u t l*(u; y) + (u - a)^2 / 2
+dual_step(y, a, z,  dual_prox(y, a + t z, t), perhaps to a few digits less; a loss whose prox is a search may know where to begin
+t)
 dual_lower(y)       lower end of the domain of l*
 dual_upper(y)       upper end of the domain of l*
 ==================  =====================================================================================
@@ -39,6 +41,7 @@ LOSS_VERBS = {
     "expand": "y, z",
     "conjugate": "y, a",
     "dual_prox": "y, a, step",
+    "dual_step": "y, a, z, step",
     "dual_lower": "y",
     "dual_upper": "y",
 }
@@ -57,16 +60,22 @@ def loss(cls: type) -> type:
     """
     if not hasattr(cls, "expand"):
         cls.expand = _expand  # type: ignore[attr-defined]
+    if not hasattr(cls, "dual_step"):
+        cls.dual_step = _dual_step  # type: ignore[attr-defined]
     cls = part(cls)
     if not JIT_DISABLED:  # without the compiler, kernels call the methods directly: keep them bare
         for name in LOSS_VERBS:
-            if name in vars(cls) and name != "expand":
+            if name in vars(cls) and name not in ("expand", "dual_step"):
                 setattr(cls, name, _elementwise(vars(cls)[name]))
     return cls
 
 
 def _expand(self, y, z):  # type: ignore[no-untyped-def] # a verb
     return self.value(y, z), self.slope(y, z), self.curvature(y, z)
+
+
+def _dual_step(self, y, a, z, step):  # type: ignore[no-untyped-def] # a verb
+    return self.dual_prox(y, a + step * z, step)
 
 
 def _elementwise(scalar: Callable[..., float]) -> Callable[..., Any]:

@@ -172,6 +172,9 @@ class ProxNewton(Solver):
     def _reset_floor(self, problem: Any, state: _State) -> None:
         # Where curvature jumps between 0 and 1 a floor keeps steps finite; smooth curvature only needs to stay positive.
         state.floor = 1e-9 if getattr(problem.loss, "curvature_is_smooth", False) else 1e-3
+        # Nor is it needed where l2 bends every direction; then rows on flat parts need not be read.
+        if state.floor == 1e-3 and problem.penalty.strong_convexity > 0.0 and not problem.fit_intercept and problem.d <= problem.n / 4:
+            state.floor = 0.0
 
     def _worth_sampling(self, problem: Any) -> bool:
         """Whether to start from a part of the rows: tall data, of which that part fits into memory."""
@@ -329,12 +332,12 @@ class ProxNewton(Solver):
         slopes = state.a
         size = state.size = self._line_search(problem, state, block, origin, move, along, shift)
         if size == 0.0:
-            state.floor = min(1.0, 100.0 * state.floor)
+            state.floor = min(1.0, max(100.0 * state.floor, 1e-3))
             return None
         if size < 0.25:
             state.floor = min(1.0, 10.0 * state.floor)
         elif size >= 1.0:
-            state.floor = max(1e-9, 0.1 * state.floor)
+            state.floor = max(1e-9, 0.1 * state.floor) if state.floor > 0.0 else 0.0
         return slopes, h, along, shift
 
     def _solve_gram(
