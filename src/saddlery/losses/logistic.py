@@ -26,8 +26,8 @@ def _solve_logit(p, m, step, short):
     """Root of h(u) = step (m + u) + sigmoid(u) - p: safeguarded steps of Halley in the logit u.
 
     h grows, so [-m + (p - 1) / step, -m + p / step] holds the root. No further derivative is larger than the first, so a step
-    that starts at a distance e ends within e^3: one that is `short` was the last. Near the root rounding would push steps out of the
-    bracket and leave the rest to bisection, hence the rule on h itself.
+    that starts at a distance e ends within e^3: one that is `short` was the last. Near the root rounding would push steps out of
+    the bracket and leave the rest to bisection, hence the rule on h itself.
     """
     low, high = -m + (p - 1.0) / step, -m + p / step
     u = min(max(-m, low), high)

@@ -27,7 +27,18 @@ from saddlery.parts import kernel
 from saddlery.point import Point
 from saddlery.solvers.base import Needs, Solver, State
 
-__all__ = ["SDCA", "dual_epoch", "dual_epoch_in_parts", "dual_epochs", "dual_steps", "row_order", "starting_dual"]
+__all__ = [
+    "SDCA",
+    "dual_epoch",
+    "dual_epoch_in_parts",
+    "dual_epochs",
+    "dual_steps",
+    "gap_at_end",
+    "new_seed",
+    "row_order",
+    "starting_dual",
+    "swept_once",
+]
 
 JUDGED = 4096  # rows of an epoch whose gap is looked at, about
 IN_CACHE = 1_000_000  # entries that are read in any order as fast
@@ -65,14 +76,43 @@ def dual_epoch(loss, penalty, rows, y, s, steps, order, a, v, intercept):
 
 
 @kernel
-def dual_epochs(loss, penalty, rows, y, s, steps, orders, a, v, intercept, met, goal):
-    """Epochs in the orders given until the gap that is met falls to a goal; how many there were, and what was met last (and before)."""
-    count, before = 0, met
-    while count < orders.shape[0] and met > goal:
-        before = met
-        met = dual_epoch(loss, penalty, rows, y, s, steps, orders[count], a, v, intercept)
+def gap_at_end(loss, met, before):
+    """The gap to expect after an epoch whose rows met `met` and those of the epoch before it `before`.
+
+    If gaps fall by r from epoch to epoch, evenly, the mean over an epoch is (r - 1) / log(r) times that at its end.
+    """
+    share = met / before if before < math.inf else 0.5
+    return -met * share * math.log(share) / (1.0 - share) if 0.0 < share < 1.0 else met
+
+
+@kernel
+def shuffle(rows, order, seed):
+    """Put the order at random (Fisher and Yates), by draws of a xorshift generator whose state is seed[0]."""
+    x = seed[0]
+    for k in range(order.shape[0] - 1, 0, -1):
+        x ^= x >> np.uint64(12)
+        x ^= x << np.uint64(25)
+        x ^= x >> np.uint64(27)
+        j = np.int64((x * np.uint64(0x2545F4914F6CDD1D) >> np.uint64(32)) * np.uint64(k + 1) >> np.uint64(32))
+        order[k], order[j] = order[j], order[k]
+    seed[0] = x
+
+
+@kernel
+def dual_epochs(loss, penalty, rows, y, s, steps, order, seed, a, v, intercept, met, goal, most):
+    """At most so many epochs, until the gap is expected to be at a goal; how many, what was met last, and what is expected."""
+    count, expected = 0, math.inf
+    while count < most and expected > goal:
+        shuffle(rows, order, seed)
+        before, met = met, dual_epoch(loss, penalty, rows, y, s, steps, order, a, v, intercept)
+        expected = gap_at_end(loss, met, before)
         count += 1
-    return count, before, met
+    return count, met, expected
+
+
+def new_seed(rng: np.random.Generator) -> np.ndarray:
+    """A state for the draws of `shuffle`."""
+    return rng.integers(1, 2**63, size=1, dtype=np.uint64)
 
 
 def row_order(rng: np.random.Generator, matrix: Matrix) -> np.ndarray:
@@ -118,6 +158,14 @@ def starting_dual(problem: Any, start: Point | None) -> np.ndarray:
     return problem.slopes(problem.margins(start.w), start.b) if start.w.any() else np.zeros(problem.n)
 
 
+def swept_once(problem: Any, rng: np.random.Generator) -> np.ndarray:
+    """The weights after one epoch from zero."""
+    solver = SDCA()
+    state = solver.init(problem, None, rng)
+    solver.step(problem, state)
+    return solver.point(problem, state).w
+
+
 class _State(State):
     def __init__(self, problem: Any, a: np.ndarray, rng: np.random.Generator):
         self.a, self.rng = a, rng
@@ -126,14 +174,9 @@ class _State(State):
         self.forecast = float("inf")
         self.met = float("inf")
 
-    def foresee(self, met: float, scale: float) -> None:
-        """Expect a gap from those that the rows of the last two epochs had when they were met.
-
-        If gaps fall by r from epoch to epoch, evenly, the mean over an epoch is (r - 1) / log(r) times that at its end.
-        """
-        share = met / self.met if self.met < math.inf else 0.5
-        at_end = met * share * -math.log(share) / (1.0 - share) if 0.0 < share < 1.0 else met
-        self.met, self.forecast = met, at_end / (scale or 1.0)
+    def foresee(self, loss: Any, met: float, scale: float) -> None:
+        """Expect a gap from those that the rows of the last two epochs had when they were met."""
+        self.met, self.forecast = met, gap_at_end(loss, met, self.met) / (scale or 1.0)
 
 
 @dataclass(frozen=True)
@@ -165,15 +208,15 @@ class SDCA(Solver):
             state.v,
             np.zeros(2),
         )
-        state.foresee(met, problem.scale)
+        state.foresee(problem.loss, met, problem.scale)
         state.accesses += 2 * problem.matrix.nnz
 
     def epochs(self, problem: Any, state: _State, count: int, goal: float) -> int:
-        """At most `count` epochs over small data in one call, fewer if the gap that is met falls to a goal; returns how many."""
-        orders = state.rng.permuted(np.tile(np.arange(problem.n), (count, 1)), axis=1)
-        data, facts = (problem.matrix.rows, problem.y, problem.s), (state.steps, orders, state.a, state.v, np.zeros(2), state.met, goal)
-        count, state.met, met = dual_epochs(problem.loss, problem.penalty, *data, *facts)
-        state.foresee(met, problem.scale)
+        """At most `count` epochs over small data in one call, fewer if the gap is expected to fall to a goal; returns how many."""
+        data = (problem.matrix.rows, problem.y, problem.s, state.steps, np.arange(problem.n), new_seed(state.rng))
+        here = (state.a, state.v, np.zeros(2), state.met, goal, count)
+        count, state.met, expected = dual_epochs(problem.loss, problem.penalty, *data, *here)
+        state.forecast = expected / (problem.scale or 1.0)
         state.accesses += 2 * count * problem.matrix.nnz
         return count
 
