@@ -17,8 +17,9 @@ dual_upper(y)       upper end of the domain of l*
 
 Facts: `smoothness` is the Lipschitz constant of the slope (infinity if there is none) and `targets` says what y may
 be: ``"signs"`` (-1 or +1) or ``"real"``. A loss whose conjugate is ``y a + c a^2 / 2`` on a cone may say so by
-`conjugate_curvature` = c: its dual points are then scaled in closed form. One whose curvature is continuous and positive
-may say so by `curvature_is_smooth` = True: Newton steps then need no safeguard to begin with; if it is even the same everywhere, by
+`conjugate_curvature` = c: its dual points are then scaled in closed form; one for which that holds between bounds, by
+`conjugate_bend` = c: then rows at no bound may be moved together to where the dual has its peak. One whose curvature is
+continuous and positive may say so by `curvature_is_smooth` = True: Newton steps then need no safeguard to begin with; if it is even the same everywhere, by
 `curvature_is_constant` = True: then one exact Newton step is enough. Zero lies in the domain of every l*.
 """
 

@@ -25,12 +25,14 @@ from saddlery.parts import kernel
 from saddlery.penalties.base import map_each
 from saddlery.point import Point
 from saddlery.solvers.base import Needs, Solver, State
+from saddlery.solvers.dual_face import ascend_on_face
 from saddlery.solvers.sdca import IN_CACHE, dual_epoch_in_parts, dual_epochs, dual_steps, gap_at_end, new_seed, starting_dual
 
 __all__ = ["ActiveSDCA", "DualSearch", "add_products", "block_of"]
 
 
 FIRST_EPOCHS = 4  # over blocks of more than half the rows
+NEAR_PEAK = 0.01  # relative gap
 
 
 @kernel
@@ -129,6 +131,14 @@ class DualSearch:
         rows = np.flatnonzero(chosen)
         return rows if len(rows) else np.arange(problem.n)
 
+    def has_faces(self, problem: Any) -> bool:
+        """Whether the dual is a parabola between bounds, and near enough to its peak for bounds to be about right.
+
+        Exact moves end what epochs do not (5000 x 2000, hinge: 24 -> 6 s); small blocks are swept faster than solved.
+        """
+        near = self.gap <= NEAR_PEAK * problem.scale
+        return near and hasattr(problem.loss, "conjugate_bend") and getattr(self.penalty, "is_round", False)
+
     def sweep(self, problem: Any, rng: np.random.Generator, threshold: float, max_epochs: int, share: float) -> float:
         """Epochs over the active block until its gap is `share` of the whole one; completes v. Returns the entries read."""
         columns = self.choose_columns(threshold)
@@ -150,6 +160,9 @@ class DualSearch:
             while max_epochs > 0 and expected > goal:
                 before, met = met, dual_epoch_in_parts(problem.loss, self.penalty, matrix, y, s, steps, rng, *here)
                 expected, max_epochs, read = gap_at_end(problem.loss, met, before), max_epochs - 1, read + 2.0 * matrix.nnz
+            if expected > goal and self.has_faces(problem) and matrix.compiled:
+                products, size = ascend_on_face(problem.loss, matrix.rows, y, s, *here, self.mu)
+                read += 2.0 * products * matrix.nnz * size / len(rows)
         change = np.zeros(problem.n)
         change[rows] = -problem.s[rows] * (a - self.a[rows])
         self.a[rows] = a
