@@ -19,8 +19,9 @@ Facts: `smoothness` is the Lipschitz constant of the slope (infinity if there is
 be: ``"signs"`` (-1 or +1) or ``"real"``. A loss whose conjugate is ``y a + c a^2 / 2`` on a cone may say so by
 `conjugate_curvature` = c: its dual points are then scaled in closed form; one for which that holds between bounds, by
 `conjugate_bend` = c: then rows at no bound may be moved together to where the dual has its peak. One whose curvature is
-continuous and positive may say so by `curvature_is_smooth` = True: Newton steps then need no safeguard to begin with; if it is even the same everywhere, by
-`curvature_is_constant` = True: then one exact Newton step is enough. Zero lies in the domain of every l*.
+continuous and positive may say so by `curvature_is_smooth` = True: Newton steps then need no safeguard to begin with; if it is
+even the same everywhere, by `curvature_is_constant` = True: then one exact Newton step is enough. Zero lies in the domain of
+every l*.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ def loss(cls: type) -> type:
     cls = part(cls)
     if not JIT_DISABLED:  # without the compiler, kernels call the methods directly: keep them bare
         for name in LOSS_VERBS:
-            if name in vars(cls) and name not in ("expand", "dual_step"):
+            if name in vars(cls) and name != "expand":
                 setattr(cls, name, _elementwise(vars(cls)[name]))
     return cls
 

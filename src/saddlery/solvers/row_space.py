@@ -110,7 +110,7 @@ class RowSpace(Solver):
     def step(self, problem: Any, state: _State) -> None:
         # The rotated problem has the same gap, so nothing is gained by looking at the data before it is small enough.
         enough = 0.5 * state.tol * problem.scale
-        goal = max(enough, 1e-9 * state.gap) if state.gap > enough else 0.01 * state.gap
+        goal = max(enough, 1e-9 * state.gap) if 0.0 < enough < state.gap else 0.01 * state.gap
         done = 0
         while done < INNER_STEPS:
             if hasattr(state.method, "epochs"):  # many in one call

@@ -123,7 +123,9 @@ def row_order(rng: np.random.Generator, matrix: Matrix) -> np.ndarray:
     n = matrix.shape[0]
     group = int(min(TOGETHER * n // max(matrix.nnz, 1), LARGEST_GROUP, n // LEAST_GROUPS))
     if group <= 1 or matrix.nnz < IN_CACHE:
-        return rng.permutation(n)
+        order = np.arange(n)
+        shuffle(matrix.rows, order, new_seed(rng))
+        return order
     starts = rng.permutation((n + group - 1) // group) * group
     order = (starts[:, None] + np.arange(group)).ravel()
     return order if n % group == 0 else order[order < n]
