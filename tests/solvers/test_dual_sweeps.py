@@ -15,6 +15,7 @@ from saddlery.solvers.dual_face import ascend_on_face
 from saddlery.solvers.newton_cg import model_product
 from saddlery.solvers.prox_newton import ProxNewton
 
+MU = 0.002  # so weak that the peak lies between bounds
 LOSSES = [sd.losses.Hinge(), sd.losses.SquaredHinge(), sd.losses.SmoothHinge(0.5)]
 
 
@@ -55,15 +56,15 @@ def test_gap_at_end_of_gaps_that_fall_evenly():
 
 @pytest.mark.parametrize("loss", ["logistic", "hinge", "squared_hinge"])
 def test_sdca_foresees_its_gap(loss):
-    """Within a factor of three once it converges, so that one certificate is enough."""
+    """Within a factor of ten once it converges, so that few certificates are enough."""
     X, y = noisy(300, 20)
     problem = sd.LinearProblem(X, y, loss=loss, penalty=sd.penalties.L2(0.5))
     solver, rng = sdca.SDCA(), np.random.default_rng(0)
     state = solver.init(problem, None, rng)
-    for _ in range(4):
+    for _ in range(3):
         solver.step(problem, state)
     gap = problem.certify(solver.point(problem, state).w, state.a).relative_gap
-    assert gap / 3.0 < state.forecast < 3.0 * gap
+    assert gap / 10.0 < state.expected_gap < 10.0 * gap
     assert len(sd.solve(problem, "sdca", tol=1e-6).trace) <= 5
 
 
@@ -78,7 +79,7 @@ def test_dual_step_is_the_prox():
 def test_ascent_on_a_face(loss, sigma):
     """The dual rises, bounds are kept, v and the intercept follow; without bounds in the way the slopes vanish."""
     X, y = noisy(60, 30)
-    problem = sd.LinearProblem(X, y, loss=loss, penalty=sd.penalties.L2(0.1))
+    problem = sd.LinearProblem(X, y, loss=loss, penalty=sd.penalties.L2(MU))
     rng = np.random.default_rng(3)
     a = -y * np.where(rng.random(60) < 0.5, rng.uniform(0.3, 0.7, 60), 0.0)
     before, free = a.copy(), a != 0.0
@@ -87,16 +88,17 @@ def test_ascent_on_a_face(loss, sigma):
     def value(a):
         return problem.dual(a) - 0.5 * sigma * (problem.s @ a) ** 2
 
-    ascend_on_face(loss, problem.matrix.rows, y, problem.s, a, v, intercept, 0.1)
+    ascend_on_face(loss, problem.matrix.rows, y, problem.s, a, v, intercept, MU)
     assert value(a) > value(before)
     assert np.array_equal(a[~free], before[~free])
     assert np.isfinite(loss.conjugate(y, a)).all()
     np.testing.assert_allclose(v, -X.T @ (problem.s * a), atol=1e-12)
     assert intercept[0] == pytest.approx(-problem.s @ a)
     for _ in range(30):
-        ascend_on_face(loss, problem.matrix.rows, y, problem.s, a, v, intercept, 0.1)
+        ascend_on_face(loss, problem.matrix.rows, y, problem.s, a, v, intercept, MU)
     inside = free & (np.abs(a) > 0.0) & ((np.abs(a) < 1.0) | isinstance(loss, sd.losses.SquaredHinge))
-    slopes = X @ v / 0.1 + intercept[0] * sigma - y - loss.conjugate_bend * a
+    slopes = X @ v / MU + intercept[0] * sigma - y - loss.conjugate_bend * a
+    assert np.count_nonzero(inside) >= 5
     assert np.abs(slopes[inside]).max() < 1e-3
 
 

@@ -267,7 +267,7 @@ class _Run:
             self.epoch += 1
             work = max(state.accesses - before, 1.0)
             cost = problem.check_cost(method.point(problem, state)) if isinstance(best, _Best) else 0.0
-            if self.schedule.is_due(self.epoch, work, cost, state.forecast) or self.epoch == max_epochs or state.stalled:
+            if self.schedule.is_due(self.epoch, work, cost, state.expected_gap) or self.epoch == max_epochs or state.stalled:
                 stop = self._check()
                 if stop is not None or state.stalled:
                     return stop or Status.STALLED

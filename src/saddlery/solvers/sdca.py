@@ -173,12 +173,12 @@ class _State(State):
         self.a, self.rng = a, rng
         self.v = -problem.matrix.rmatvec(problem.s * a) if a.any() else np.zeros(problem.d)
         self.steps = dual_steps(problem.matrix.row_square_norms, problem.s, problem.penalty.strong_convexity)
-        self.forecast = float("inf")
+        self.expected_gap = float("inf")
         self.met = float("inf")
 
     def foresee(self, loss: Any, met: float, scale: float) -> None:
         """Expect a gap from those that the rows of the last two epochs had when they were met."""
-        self.met, self.forecast = met, gap_at_end(loss, met, self.met) / (scale or 1.0)
+        self.met, self.expected_gap = met, gap_at_end(loss, met, self.met) / (scale or 1.0)
 
 
 @dataclass(frozen=True)
@@ -218,7 +218,7 @@ class SDCA(Solver):
         data = (problem.matrix.rows, problem.y, problem.s, state.steps, np.arange(problem.n), new_seed(state.rng))
         here = (state.a, state.v, np.zeros(2), state.met, goal, count)
         count, state.met, expected = dual_epochs(problem.loss, problem.penalty, *data, *here)
-        state.forecast = expected / (problem.scale or 1.0)
+        state.expected_gap = expected / (problem.scale or 1.0)
         state.accesses += 2 * count * problem.matrix.nnz
         return count
 
