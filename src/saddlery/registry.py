@@ -111,6 +111,7 @@ SOLVERS = Registry(
     "saddlery.solvers",
     {
         "prox_newton": "saddlery.solvers.prox_newton:ProxNewton",
+        "newton_cg": "saddlery.solvers.newton_cg:NewtonCG",
         "covariance": "saddlery.solvers.covariance:Covariance",
         "interior_point": "saddlery.solvers.interior_point:InteriorPoint",
         "active_sdca": "saddlery.solvers.active_sdca:ActiveSDCA",

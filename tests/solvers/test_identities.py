@@ -10,7 +10,7 @@ from saddlery.solvers.dgpd import greedy_column, greedy_row, greedy_steps
 from saddlery.solvers.dgpd_active import simultaneous_update
 from saddlery.solvers.primal_cd import PrimalCD
 from saddlery.solvers.prox_newton import ProxNewton
-from saddlery.solvers.sdca import SDCA, dual_epoch
+from saddlery.solvers.sdca import SDCA, dual_epoch, row_order
 
 PENALTY = pytest.mark.parametrize("penalty", [L2(0.7), ElasticNet(0.7)], ids=["l2", "elasticnet"])
 
@@ -45,7 +45,7 @@ def test_sequential_dual_updates_are_sdca(any_loss, penalty, make_problem):
     state, rng = SDCA().init(problem, None, np.random.default_rng(7)), np.random.default_rng(7)
     for _ in range(3):
         SDCA().step(problem, state)
-        for i in rng.permutation(n):
+        for i in row_order(rng, problem.matrix):
             if not A[i].any():
                 y[i] = any_loss.slope(problem.y[i], 0.0)
                 continue

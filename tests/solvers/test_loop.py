@@ -141,9 +141,9 @@ SLOW = """
     rng = np.random.default_rng(0)
     X = rng.standard_normal((2000, 50))
     problem = sd.LinearProblem(X, np.sign(X[:, 0] + rng.standard_normal(2000)), "logistic", sd.penalties.ElasticNet(1e-5))
-    def say(record):
-        if record.epoch == 1:
-            print("running", flush=True)
+    def say(record, said=[]):
+        if record.epoch >= 1 and not said:
+            said.append(print("running", flush=True))
     solution = sd.solve(problem, "sdca", tol=0.0, max_epochs=10**9, max_seconds=120, callbacks=[say])
     again = sd.certify(problem, solution.w, solution.dual)
     print(json.dumps([solution.status.name, solution.epochs, again.gap, solution.certificate.gap]))

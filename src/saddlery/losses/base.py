@@ -9,15 +9,19 @@ curvature(y, z)     l''(z; y), or an element of the generalised second derivativ
 expand(y, z)        value, slope and curvature together; made of the three unless a loss shares work between them
 conjugate(y, a)     l*(a; y) = max_z a z - l(z; y); infinity outside its domain
 dual_prox(y, a, t)  argmin_u t l*(u; y) + (u - a)^2 / 2
+dual_step(y, a, z,  dual_prox(y, a + t z, t), perhaps to a few digits less; a loss whose prox is a search may know where to begin
+t)
 dual_lower(y)       lower end of the domain of l*
 dual_upper(y)       upper end of the domain of l*
 ==================  =====================================================================================
 
 Facts: `smoothness` is the Lipschitz constant of the slope (infinity if there is none) and `targets` says what y may
 be: ``"signs"`` (-1 or +1) or ``"real"``. A loss whose conjugate is ``y a + c a^2 / 2`` on a cone may say so by
-`conjugate_curvature` = c: its dual points are then scaled in closed form. One whose curvature is continuous and positive
-may say so by `curvature_is_smooth` = True: Newton steps then need no safeguard to begin with; if it is even the same everywhere, by
-`curvature_is_constant` = True: then one exact Newton step is enough. Zero lies in the domain of every l*.
+`conjugate_curvature` = c: its dual points are then scaled in closed form; one for which that holds between bounds, by
+`conjugate_bend` = c: then rows at no bound may be moved together to where the dual has its peak. One whose curvature is
+continuous and positive may say so by `curvature_is_smooth` = True: Newton steps then need no safeguard to begin with; if it is
+even the same everywhere, by `curvature_is_constant` = True: then one exact Newton step is enough. Zero lies in the domain of
+every l*.
 """
 
 from __future__ import annotations
@@ -39,6 +43,7 @@ LOSS_VERBS = {
     "expand": "y, z",
     "conjugate": "y, a",
     "dual_prox": "y, a, step",
+    "dual_step": "y, a, z, step",
     "dual_lower": "y",
     "dual_upper": "y",
 }
@@ -57,6 +62,8 @@ def loss(cls: type) -> type:
     """
     if not hasattr(cls, "expand"):
         cls.expand = _expand  # type: ignore[attr-defined]
+    if not hasattr(cls, "dual_step"):
+        cls.dual_step = _dual_step  # type: ignore[attr-defined]
     cls = part(cls)
     if not JIT_DISABLED:  # without the compiler, kernels call the methods directly: keep them bare
         for name in LOSS_VERBS:
@@ -67,6 +74,10 @@ def loss(cls: type) -> type:
 
 def _expand(self, y, z):  # type: ignore[no-untyped-def] # a verb
     return self.value(y, z), self.slope(y, z), self.curvature(y, z)
+
+
+def _dual_step(self, y, a, z, step):  # type: ignore[no-untyped-def] # a verb
+    return self.dual_prox(y, a + step * z, step)
 
 
 def _elementwise(scalar: Callable[..., float]) -> Callable[..., Any]:

@@ -30,6 +30,10 @@ class Hinge(NamedTuple):
     def targets(self) -> str:
         return "signs"
 
+    @property
+    def conjugate_bend(self) -> float:
+        return 0.0
+
     def value(self, y, z):
         return max(0.0, 1.0 - y * z)
 

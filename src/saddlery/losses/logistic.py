@@ -17,23 +17,24 @@ _EPS = 2.220446049250313e-16
 @kernel
 def _sigmoid(t):
     """1 / (1 + exp(-t)) without overflow."""
-    if t >= 0.0:
-        return 1.0 / (1.0 + math.exp(-t))
-    e = math.exp(t)
-    return e / (1.0 + e)
+    e = decaying_exp(-abs(t))
+    return (1.0 if t >= 0.0 else e) / (1.0 + e)
 
 
 @kernel
-def _solve_logit(p, m, step):
-    """Root of h(u) = step (m + u) + sigmoid(u) - p: safeguarded Newton in the logit u.
+def _solve_logit(p, m, step, short):
+    """Root of h(u) = step (m + u) + sigmoid(u) - p: safeguarded steps of Halley in the logit u.
 
-    h grows, so [-m + (p - 1) / step, -m + p / step] holds the root. The stopping rule is on h, not on the move of
-    u: rounding would push Newton out of the bracket and leave the rest to bisection.
+    h grows, so [-m + (p - 1) / step, -m + p / step] holds the root. No further derivative is larger than the first, so a step
+    that starts at a distance e ends within e^3: one that is `short` was the last. Near the root rounding would push steps out of
+    the bracket and leave the rest to bisection, hence the rule on h itself.
     """
     low, high = -m + (p - 1.0) / step, -m + p / step
     u = min(max(-m, low), high)
     for _ in range(100):
-        q = _sigmoid(u)
+        e = decaying_exp(-abs(u))
+        rest = 1.0 / (1.0 + e)
+        q, bend = (1.0 if u >= 0.0 else e) * rest, e * rest * rest
         h = step * (m + u) + q - p
         if abs(h) <= 2.0 * _EPS * (1.0 + step * (abs(m) + abs(u))):
             break
@@ -41,11 +42,16 @@ def _solve_logit(p, m, step):
             high = u
         else:
             low = u
-        u -= h / (step + q * (1.0 - q))
+        slope = step + bend
+        newton = h / slope
+        move = newton / max(1.0 - 0.5 * newton * bend * (1.0 - 2.0 * q) / slope, 0.5)
+        u -= move
         if not low < u < high:
             u = 0.5 * (low + high)
             if u in (low, high):
                 break
+        elif abs(move) < short:
+            break
     return u
 
 
@@ -99,7 +105,10 @@ class Logistic(NamedTuple):
 
     def dual_prox(self, y, a, step):
         # argmin t l*(u) + (u - a)^2 / 2 with u = -y p solves  t logit(p) + p - p0 = 0,  p0 = -y a
-        return -y * _sigmoid(_solve_logit(-y * a, 0.0, step))
+        return -y * _sigmoid(_solve_logit(-y * a, 0.0, step, 1e-5))
+
+    def dual_step(self, y, a, z, step):
+        return -y * _sigmoid(_solve_logit(-y * a, y * z, step, 1e-3))  # towards the end from near the root: a single step
 
     def dual_lower(self, y):
         return -1.0 if y > 0.0 else 0.0

@@ -45,6 +45,10 @@ class SmoothHinge(NamedTuple):
     def targets(self) -> str:
         return "signs"
 
+    @property
+    def conjugate_bend(self) -> float:
+        return self.gamma
+
     def value(self, y, z):
         u = 1.0 - y * z
         if u <= 0.0:

@@ -34,6 +34,10 @@ class SquaredHinge(NamedTuple):
     def conjugate_curvature(self) -> float:
         return 1.0
 
+    @property
+    def conjugate_bend(self) -> float:
+        return 1.0
+
     def value(self, y, z):
         u = max(0.0, 1.0 - y * z)
         return 0.5 * u * u

@@ -5,13 +5,14 @@ that carry the gap and the columns that carry the model, until that sub-problem'
 
     gap = sum_i s_i gap_i,   gap_i = l(z_i) + l*(a_i) - z_i a_i >= 0        (Fenchel equality in g holds by w = map(v))
     A_x  <-  A_x and the largest |w_j| outside, at most max(200, |A_x|) new ones; now and then drop |v_j| < threshold / 2
-    A_y  <-  rows with gap_i > gap / 100
+    A_y  <-  rows with gap_i > gap / 100, and those at no bound
 
 :class:`DualSearch` holds one such dual problem; ``proximal_point`` drives it too, with a proximal term in the penalty.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,12 +25,14 @@ from saddlery.parts import kernel
 from saddlery.penalties.base import map_each
 from saddlery.point import Point
 from saddlery.solvers.base import Needs, Solver, State
-from saddlery.solvers.sdca import dual_epoch_in_parts, dual_steps, starting_dual
+from saddlery.solvers.dual_face import ascend_on_face
+from saddlery.solvers.sdca import IN_CACHE, dual_epoch_in_parts, dual_epochs, dual_steps, gap_at_end, new_seed, starting_dual
 
 __all__ = ["ActiveSDCA", "DualSearch", "add_products", "block_of"]
 
 
 FIRST_EPOCHS = 4  # over blocks of more than half the rows
+NEAR_PEAK = 0.01  # relative gap
 
 
 @kernel
@@ -43,6 +46,13 @@ def row_gaps(loss, y, s, z, a, out):
         else:
             out[i] = 0.0
     return total
+
+
+@kernel
+def mark_free(loss, y, a, out):
+    """out_i becomes true where a_i lies strictly between its bounds."""
+    for i in range(y.shape[0]):
+        out[i] = out[i] or loss.dual_lower(y[i]) < a[i] < loss.dual_upper(y[i])
 
 
 class DualSearch:
@@ -110,28 +120,49 @@ class DualSearch:
             self.columns[outside] = True
         return np.flatnonzero(self.columns)
 
+    def choose_rows(self, problem: Any) -> np.ndarray:
+        """The rows that carry the gap; of losses with kinks also those at no bound, which must move with them.
+
+        w8a, hinge: 51 -> 24 rounds, 166 -> 89 ms.
+        """
+        chosen = self.row_gap > 0.01 * self.gap
+        if not getattr(problem.loss, "curvature_is_smooth", False):
+            mark_free(problem.loss, problem.y, self.a, chosen)
+        rows = np.flatnonzero(chosen)
+        return rows if len(rows) else np.arange(problem.n)
+
+    def has_faces(self, problem: Any) -> bool:
+        """Whether the dual is a parabola between bounds, and near enough to its peak for bounds to be about right.
+
+        Exact moves end what epochs do not (5000 x 2000, hinge: 24 -> 6 s); small blocks are swept faster than solved.
+        """
+        near = self.gap <= NEAR_PEAK * problem.scale
+        return near and hasattr(problem.loss, "conjugate_bend") and getattr(self.penalty, "is_round", False)
+
     def sweep(self, problem: Any, rng: np.random.Generator, threshold: float, max_epochs: int, share: float) -> float:
         """Epochs over the active block until its gap is `share` of the whole one; completes v. Returns the entries read."""
         columns = self.choose_columns(threshold)
-        rows = np.flatnonzero(self.row_gap > 0.01 * self.gap)
-        if len(rows) == 0:
-            rows = np.arange(problem.n)
+        rows = self.choose_rows(problem)
         matrix = block_of(problem.matrix, rows, columns)
         y, s, a = problem.y[rows], problem.s[rows], self.a[rows]
         v, intercept = self.v[columns], self.intercept.copy()
         steps = dual_steps(matrix.row_square_norms, s, self.mu, self.sigma)
-        gaps, w, read = np.empty(len(rows)), np.empty(len(columns)), float(matrix.nnz)
+        read = float(matrix.nnz)
         if 2 * len(rows) > problem.n or not matrix.compiled:  # most of them will be settled soon: look before they have cost much
             max_epochs = min(max_epochs, FIRST_EPOCHS)
-        for epoch in range(1, max_epochs + 1):
-            dual_epoch_in_parts(problem.loss, self.penalty, matrix, y, s, steps, rng, a, v, intercept)
-            read += 2.0 * matrix.nnz
-            if epoch % 2 == 0:
-                map_each(self.penalty, v, w)
-                z = matrix.matvec(w) + intercept[0] * intercept[1]
-                read += matrix.nnz
-                if row_gaps(problem.loss, y, s, z, a, gaps) <= share * self.gap:
-                    break
+        here, goal = (a, v, intercept), share * self.gap
+        if matrix.compiled and matrix.nnz < IN_CACHE:  # all in one call
+            data = (matrix.rows, y, s, steps, np.arange(len(rows)), new_seed(rng))
+            count, _, _ = dual_epochs(problem.loss, self.penalty, *data, *here, math.inf, goal, max_epochs)
+            read += 2.0 * count * matrix.nnz
+        else:
+            met, expected = math.inf, math.inf
+            while max_epochs > 0 and expected > goal:
+                before, met = met, dual_epoch_in_parts(problem.loss, self.penalty, matrix, y, s, steps, rng, *here)
+                expected, max_epochs, read = gap_at_end(problem.loss, met, before), max_epochs - 1, read + 2.0 * matrix.nnz
+            if expected > goal and self.has_faces(problem) and matrix.compiled:
+                products, size = ascend_on_face(problem.loss, matrix.rows, y, s, *here, self.mu)
+                read += 2.0 * products * matrix.nnz * size / len(rows)
         change = np.zeros(problem.n)
         change[rows] = -problem.s[rows] * (a - self.a[rows])
         self.a[rows] = a

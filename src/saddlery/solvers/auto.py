@@ -37,6 +37,10 @@ class Facts:
         return bool(np.isfinite(self.problem.loss.smoothness))
 
     @property
+    def kinks(self) -> bool:
+        return not getattr(self.problem.loss, "curvature_is_smooth", False)
+
+    @property
     def quadratic(self) -> bool:
         return getattr(self.problem.loss, "curvature_is_constant", False)
 

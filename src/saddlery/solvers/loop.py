@@ -1,7 +1,7 @@
 """The one loop: it alone owns time, budgets, certificates, callbacks and interruption.
 
 Certificates are computed when the solver has read about nine times as many entries of X as the check will read, so they take
-about a tenth of the work, and earlier if the last two let expect that the tolerance is reached; what the solver has at hand
+about a tenth of the work, and earlier if the solver or the last two let expect that the tolerance is reached; what is at hand
 (``Point.Xw``, ``Point.Xta``) is free. The schedule counts entries and not seconds, so that the same seed gives the same trace. The
 best primal and the best dual point are kept apart: any two of them certify each other. Before a run ends as converged its
 certificate is computed afresh from the data.
@@ -33,6 +33,7 @@ ONE = np.ones(1)
 WRITTEN = frozenset({"solver", "best", "tol", "access_limit"})  # by the loop, into every state; a solver's own would be lost
 
 CHECK_SHARE = 9.0
+NEARLY = 1.2  # times the tolerance: the gap expected by a solver at which it is worth a certificate
 
 
 class _Best:
@@ -78,7 +79,10 @@ class _Best:
         if self.proven[1] and self.aux is None:  # the dual value stands: no other would come out
             self.primal = problem.primal(self.w, self.b, self.Xw)
             return self.certificate(problem)
-        self.primal, dual = problem.evaluate(Point(self.w, self.b, self.a, Xta=self.Xta, aux=self.aux))
+        if self.proven[0] and hasattr(problem, "dual_point"):
+            dual = problem.dual_point(self.a, self.Xta)
+        else:
+            self.primal, dual = problem.evaluate(Point(self.w, self.b, self.a, Xta=self.Xta, aux=self.aux))
         self.dual, self.a, self.Xta = dual.value, dual.a, dual.Xta
         return self.certificate(problem)
 
@@ -90,9 +94,11 @@ class _Schedule:
         self.tol, self.work, self.wait = tol, 0.0, math.inf
         self.last = (0.0, math.inf)
 
-    def is_due(self, epoch: int, work: float, cost: float) -> bool:
+    def is_due(self, epoch: int, work: float, cost: float, forecast: float | None) -> bool:
         self.work += work
         since = self.work - self.last[0]
+        if forecast is not None:
+            return since >= 2.0 * CHECK_SHARE * cost or forecast <= NEARLY * self.tol
         return epoch <= 2 or since >= CHECK_SHARE * cost or since >= max(cost, self.wait)
 
     def checked(self, gap: float) -> None:
@@ -266,7 +272,7 @@ class _Run:
             self.epoch += 1
             work = max(state.accesses - before, 1.0)
             cost = problem.check_cost(method.point(problem, state)) if isinstance(best, _Best) else 0.0
-            if self.schedule.is_due(self.epoch, work, cost) or self.epoch == max_epochs or state.stalled:
+            if self.schedule.is_due(self.epoch, work, cost, state.expected_gap) or self.epoch == max_epochs or state.stalled:
                 stop = self._check()
                 if stop is not None or state.stalled:
                     return stop or Status.STALLED

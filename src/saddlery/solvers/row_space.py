@@ -108,12 +108,17 @@ class RowSpace(Solver):
         return state
 
     def step(self, problem: Any, state: _State) -> None:
-        goal, check = 0.01 * state.gap, 1
-        for done in range(1, INNER_STEPS + 1):
-            state.method.step(state.sub, state.inner)
-            if done < check:
-                continue
-            check = done + max(1, done // 3)  # of many steps each costs less than to judge it
+        # The rotated problem has the same gap, so nothing is gained by looking at the data before it is small enough.
+        enough = 0.5 * state.tol * problem.scale
+        goal = max(enough, 1e-9 * state.gap) if 0.0 < enough < state.gap else 0.01 * state.gap
+        done = 0
+        while done < INNER_STEPS:
+            if hasattr(state.method, "epochs"):  # many in one call
+                done += max(1, state.method.epochs(state.sub, state.inner, INNER_STEPS - done, goal))
+            else:
+                for _ in range(1 + done // 3):  # of many steps each costs less than to judge it
+                    state.method.step(state.sub, state.inner)
+                    done += 1
             state.judge()
             if state.gap <= goal or state.inner.stalled:
                 break

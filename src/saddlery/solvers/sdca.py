@@ -16,6 +16,7 @@ tau_i      mu / (s_i ||x_i||^2)                 eta_i / n with eta_i = n^2 mu / 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,15 +27,32 @@ from saddlery.parts import kernel
 from saddlery.point import Point
 from saddlery.solvers.base import Needs, Solver, State
 
-__all__ = ["SDCA", "dual_epoch", "dual_epoch_in_parts", "dual_steps", "starting_dual"]
+__all__ = [
+    "SDCA",
+    "dual_epoch",
+    "dual_epoch_in_parts",
+    "dual_epochs",
+    "dual_steps",
+    "gap_at_end",
+    "new_seed",
+    "row_order",
+    "starting_dual",
+    "swept_once",
+]
+
+JUDGED = 4096  # rows of an epoch whose gap is looked at, about
+IN_CACHE = 1_000_000  # entries that are read in any order as fast
+TOGETHER, LARGEST_GROUP, LEAST_GROUPS = 2048, 16, 64  # entries and rows that are visited one after the other; groups of them
 
 
 @kernel(fast_sums=True)
 def dual_epoch(loss, penalty, rows, y, s, steps, order, a, v, intercept):
     """For rows i in order: a_i = prox of tau_i l* at a_i + tau_i z_i, then v -= s_i da_i x_i (paper's (13), row by row).
 
-    `intercept` is [v_b, sigma]: with sigma > 0 there is an intercept b = v_b sigma, a coordinate of its own.
+    `intercept` is [v_b, sigma]: with sigma > 0 there is an intercept b = v_b sigma, a coordinate of its own. Returns the sum of the
+    gaps s_i (l(z_i) + l*(a_i) - z_i a_i) that the rows had when they were met (of some of them, raised, if there are many).
     """
+    every, met = 1 + order.shape[0] // JUDGED, 0.0
     for k in range(order.shape[0]):
         i = order[k]
         if s[i] == 0.0:
@@ -42,8 +60,10 @@ def dual_epoch(loss, penalty, rows, y, s, steps, order, a, v, intercept):
         z = intercept[0] * intercept[1]
         for p in range(rows.first(i), rows.last(i)):
             z += rows.entry(p) * penalty.coordinate_map(v[rows.position(i, p)])
+        if k % every == 0:
+            met += s[i] * (loss.value(y[i], z) + loss.conjugate(y[i], a[i]) - z * a[i])
         if steps[i] > 0.0:
-            move = loss.dual_prox(y[i], a[i] + steps[i] * z, steps[i]) - a[i]
+            move = loss.dual_step(y[i], a[i], z, steps[i]) - a[i]
         else:  # an empty row: z = 0 whatever w is
             move = loss.slope(y[i], 0.0) - a[i]
         if move != 0.0:
@@ -52,15 +72,77 @@ def dual_epoch(loss, penalty, rows, y, s, steps, order, a, v, intercept):
             intercept[0] += change
             for p in range(rows.first(i), rows.last(i)):
                 v[rows.position(i, p)] += change * rows.entry(p)
+    return met * every
+
+
+@kernel
+def gap_at_end(loss, met, before):
+    """The gap to expect after an epoch whose rows met `met` and those of the epoch before it `before`.
+
+    If gaps fall by r from epoch to epoch, evenly, the mean over an epoch is (r - 1) / log(r) times that at its end.
+    """
+    share = met / before if before < math.inf else 0.5
+    return -met * share * math.log(share) / (1.0 - share) if 0.0 < share < 1.0 else met
+
+
+@kernel
+def shuffle(rows, order, seed):
+    """Put the order at random (Fisher and Yates), by draws of a xorshift generator whose state is seed[0]."""
+    x = seed[0]
+    for k in range(order.shape[0] - 1, 0, -1):
+        x ^= x >> np.uint64(12)
+        x ^= x << np.uint64(25)
+        x ^= x >> np.uint64(27)
+        j = np.int64((x * np.uint64(0x2545F4914F6CDD1D) >> np.uint64(32)) * np.uint64(k + 1) >> np.uint64(32))
+        order[k], order[j] = order[j], order[k]
+    seed[0] = x
+
+
+@kernel
+def dual_epochs(loss, penalty, rows, y, s, steps, order, seed, a, v, intercept, met, goal, most):
+    """At most so many epochs, until the gap is expected to be at a goal; how many, what was met last, and what is expected."""
+    count, expected = 0, math.inf
+    while count < most and expected > goal:
+        shuffle(rows, order, seed)
+        before, met = met, dual_epoch(loss, penalty, rows, y, s, steps, order, a, v, intercept)
+        expected = gap_at_end(loss, met, before)
+        count += 1
+    return count, met, expected
+
+
+def new_seed(rng: np.random.Generator) -> np.ndarray:
+    """A state for the draws of `shuffle`."""
+    return rng.integers(1, 2**63, size=1, dtype=np.uint64)
+
+
+def row_order(rng: np.random.Generator, matrix: Matrix) -> np.ndarray:
+    """The rows in random order; of data larger than a cache, short neighbours stay together (20,000 x 50,000: 8.8 -> 3.9 ms).
+
+    Where reading is cheap they do not, as neighbours that are alike make epochs less worth (w8a, hinge: 186 -> 383 ms).
+    """
+    n = matrix.shape[0]
+    group = int(min(TOGETHER * n // max(matrix.nnz, 1), LARGEST_GROUP, n // LEAST_GROUPS))
+    if group <= 1 or matrix.nnz < IN_CACHE:
+        order = np.arange(n)
+        shuffle(matrix.rows, order, new_seed(rng))
+        return order
+    starts = rng.permutation((n + group - 1) // group) * group
+    order = (starts[:, None] + np.arange(group)).ravel()
+    return order if n % group == 0 else order[order < n]
 
 
 def dual_epoch_in_parts(
     loss: Any, penalty: Any, matrix: Matrix, y: Any, s: Any, steps: Any, rng: np.random.Generator, a: Any, v: Any, intercept: Any
-) -> None:
-    """One epoch over all rows in random order; of data that are read in parts, over the rows of one part after the other."""
+) -> float:
+    """One epoch over all rows in random order; of data that are read in parts, over the rows of one part after the other.
+
+    Returns the gap as it was met on the way.
+    """
+    met = 0.0
     for part, block in matrix.row_parts(rng):
-        order = rng.permutation(part.stop - part.start)
-        dual_epoch(loss, penalty, block.rows, y[part], s[part], steps[part], order, a[part], v, intercept)
+        order = row_order(rng, block)
+        met += dual_epoch(loss, penalty, block.rows, y[part], s[part], steps[part], order, a[part], v, intercept)
+    return met
 
 
 def dual_steps(square_norms: np.ndarray, s: np.ndarray, mu: float, sigma: float = 0.0) -> np.ndarray:
@@ -78,11 +160,25 @@ def starting_dual(problem: Any, start: Point | None) -> np.ndarray:
     return problem.slopes(problem.margins(start.w), start.b) if start.w.any() else np.zeros(problem.n)
 
 
+def swept_once(problem: Any, rng: np.random.Generator) -> np.ndarray:
+    """The weights after one epoch from zero."""
+    solver = SDCA()
+    state = solver.init(problem, None, rng)
+    solver.step(problem, state)
+    return solver.point(problem, state).w
+
+
 class _State(State):
     def __init__(self, problem: Any, a: np.ndarray, rng: np.random.Generator):
         self.a, self.rng = a, rng
         self.v = -problem.matrix.rmatvec(problem.s * a) if a.any() else np.zeros(problem.d)
         self.steps = dual_steps(problem.matrix.row_square_norms, problem.s, problem.penalty.strong_convexity)
+        self.expected_gap = float("inf")
+        self.met = float("inf")
+
+    def foresee(self, loss: Any, met: float, scale: float) -> None:
+        """Expect a gap from those that the rows of the last two epochs had when they were met."""
+        self.met, self.expected_gap = met, gap_at_end(loss, met, self.met) / (scale or 1.0)
 
 
 @dataclass(frozen=True)
@@ -102,7 +198,7 @@ class SDCA(Solver):
         return _State(problem, starting_dual(problem, start), rng)
 
     def step(self, problem: Any, state: _State) -> None:
-        dual_epoch_in_parts(
+        met = dual_epoch_in_parts(
             problem.loss,
             problem.penalty,
             problem.matrix,
@@ -114,7 +210,17 @@ class SDCA(Solver):
             state.v,
             np.zeros(2),
         )
+        state.foresee(problem.loss, met, problem.scale)
         state.accesses += 2 * problem.matrix.nnz
+
+    def epochs(self, problem: Any, state: _State, count: int, goal: float) -> int:
+        """At most `count` epochs over small data in one call, fewer if the gap is expected to fall to a goal; returns how many."""
+        data = (problem.matrix.rows, problem.y, problem.s, state.steps, np.arange(problem.n), new_seed(state.rng))
+        here = (state.a, state.v, np.zeros(2), state.met, goal, count)
+        count, state.met, expected = dual_epochs(problem.loss, problem.penalty, *data, *here)
+        state.expected_gap = expected / (problem.scale or 1.0)
+        state.accesses += 2 * count * problem.matrix.nnz
+        return count
 
     def point(self, problem: Any, state: _State) -> Point:
         return Point(problem.penalty.dual_map(state.v), 0.0, state.a, Xta=-state.v)

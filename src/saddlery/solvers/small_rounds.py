@@ -28,6 +28,7 @@ ROUNDS = 12  # most of them between two certificates
 IDLE = 3  # rounds in a row without a fall after which to ask for one
 FIRST = 100  # columns of the smallest working set
 LITTLE = 32  # columns that are always solved with care
+LEAST_FLOOR = 1e-6  # of curvatures, after a step that failed
 EARLY, FAR, MODEL_DUAL = 0.05, 0.01, 0.03  # relative gaps: above, models are rough; sets grow fast; below, the model's dual point
 
 
@@ -270,7 +271,7 @@ def newton_rounds(loss, penalty, rows, y, s, free, facts, steps, enough, exact, 
             )
             model = length > 0.0
             if not model:
-                floor = min(1.0, 100.0 * floor)
+                floor = min(1.0, max(100.0 * floor, LEAST_FLOOR))
                 break
             floor = min(1.0, 10.0 * floor) if length < 0.25 else max(1e-9, 0.1 * floor) if length >= 1.0 else floor
             copy_into(loss, new_z, Xw)

@@ -1,0 +1,139 @@
+"""Ascent on a face of the dual: all rows that are at no bound move at once, to where the dual has its peak without bounds.
+
+With an l2 penalty (or another whose map is linear, w = v / mu) and a loss with l*(a) = y a + c a^2 / 2 between bounds, the dual
+is a parabola on each face. In the moves t_i = s_i da_i of its rows F
+
+    dD = g.t - t'K t / 2,        g = z - y - c a,        K = X_F X_F' / mu + sigma 1 1' + diag(c / s)
+
+whose peak conjugate gradients find where coordinate ascent needs hundreds of epochs. Moves that lead out of the bounds end
+there, if the dual rises all the same; else all of them end where the first one meets its bound.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from saddlery.parts import kernel
+from saddlery.problems.linear import clip_to_domain
+
+__all__ = ["ascend_on_face"]
+
+PRODUCTS = 60  # most with the matrix, in one ascent
+ACCURACY = 1e-4  # of a peak: the share of the first residual that may be left, squared
+RIDGE = 1e-6  # of the mean curvature, added to all: there may be fewer columns than rows
+
+
+@kernel(fast_sums=True)
+def face_product(loss, rows, face, ground, mu, sigma, t, sums, out):
+    """out = K t; sums = X_F't is left behind. `ground` is the diagonal c / s."""
+    sums[:] = 0.0
+    total = 0.0
+    for k in range(face.shape[0]):
+        total += t[k]
+        rows.axpy(face[k], t[k], sums)
+    for k in range(face.shape[0]):
+        out[k] = rows.dot(face[k], sums) / mu + sigma * total + ground[k] * t[k]
+
+
+@kernel(fast_sums=True)
+def peak_of_face(loss, rows, face, ground, diagonal, ridge, mu, sigma, g, sums, most, accuracy, t):
+    """t = (K + ridge)^-1 g by conjugate gradients, scaled by the diagonal; returns the number of products."""
+    m = face.shape[0]
+    residual, direction, product = g.copy(), np.empty(m), np.empty(m)
+    size = 0.0
+    for k in range(m):
+        t[k] = 0.0
+        direction[k] = residual[k] / diagonal[k]
+        size += residual[k] * direction[k]
+    start, count = size, 0
+    while count < most and size > accuracy * start:
+        face_product(loss, rows, face, ground, mu, sigma, direction, sums, product)
+        count += 1
+        bend = 0.0
+        for k in range(m):
+            product[k] += ridge * direction[k]
+            bend += direction[k] * product[k]
+        if bend <= 0.0:
+            break
+        step, last, size = size / bend, size, 0.0
+        for k in range(m):
+            t[k] += step * direction[k]
+            residual[k] -= step * product[k]
+            size += residual[k] * residual[k] / diagonal[k]
+        for k in range(m):
+            direction[k] = residual[k] / diagonal[k] + size / last * direction[k]
+    return count
+
+
+@kernel(fast_sums=True)
+def move_within_bounds(loss, rows, face, y, s, a, ground, mu, sigma, g, sums, t, product):
+    """Shorten the moves t so that no bound is crossed and the dual rises; returns whether it does."""
+    m, first, crossing = face.shape[0], 1.0, False
+    cut = np.empty(m)
+    for k in range(m):
+        i = face[k]
+        room = s[i] * ((loss.dual_upper(y[i]) if t[k] > 0.0 else loss.dual_lower(y[i])) - a[i])
+        cut[k] = t[k]
+        if abs(t[k]) > abs(room):
+            cut[k], crossing = room, True
+            first = min(first, room / t[k])
+    for k in range(m):
+        t[k], cut[k] = cut[k], first * t[k]
+    for _ in range(2 if crossing else 1):
+        face_product(loss, rows, face, ground, mu, sigma, t, sums, product)
+        rise = 0.0
+        for k in range(m):
+            rise += t[k] * (g[k] - 0.5 * product[k])
+        if rise > 0.0:
+            return True
+        t[:] = cut
+    return False
+
+
+@kernel(fast_sums=True)
+def face_slopes(loss, rows, face, y, s, a, v, b, mu, sigma, bend, g, ground, diagonal):
+    """g, the diagonal c / s and that of K, for the rows of the face."""
+    for k in range(face.shape[0]):
+        i = face[k]
+        square = 0.0
+        for p in range(rows.first(i), rows.last(i)):
+            square += rows.entry(p) * rows.entry(p)
+        g[k] = rows.dot(i, v) / mu + b - y[i] - bend * a[i]
+        ground[k] = bend / s[i]
+        diagonal[k] = square / mu + sigma + ground[k]
+
+
+@kernel
+def free_rows(loss, y, s, a, out):
+    """The rows that are at no bound, into out; returns how many there are."""
+    count = 0
+    for i in range(y.shape[0]):
+        if s[i] > 0.0 and loss.dual_lower(y[i]) < a[i] < loss.dual_upper(y[i]):
+            out[count] = i
+            count += 1
+    return count
+
+
+def ascend_on_face(
+    loss: Any, rows: Any, y: np.ndarray, s: np.ndarray, a: np.ndarray, v: np.ndarray, intercept: np.ndarray, mu: float
+) -> tuple[int, int]:
+    """Move the free rows of a, and v and the intercept with them; returns the number of products and of rows."""
+    room = np.empty(len(y), dtype=np.int64)
+    face = room[: free_rows(loss, y, s, a, room)]
+    m, sigma, bend = len(face), float(intercept[1]), float(loss.conjugate_bend)
+    if m < 2:
+        return 0, m
+    g, ground, diagonal, t, product = np.empty((5, m))
+    sums, weights = np.empty(len(v)), (mu, sigma)
+    face_slopes(loss, rows, face, y, s, a, v, float(intercept[0]) * sigma, *weights, bend, g, ground, diagonal)
+    ridge = RIDGE * float(diagonal.mean())
+    diagonal += ridge
+    count = peak_of_face(loss, rows, face, ground, diagonal, ridge, *weights, g, sums, PRODUCTS, ACCURACY, t)
+    if move_within_bounds(loss, rows, face, y, s, a, ground, *weights, g, sums, t, product):
+        a[face] += t / s[face]
+        clip_to_domain(loss, y, a.copy(), a)
+        v -= sums  # of the last product, which was that of t
+        intercept[0] -= t.sum()
+    return count + 2, m

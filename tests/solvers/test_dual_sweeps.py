@@ -1,0 +1,159 @@
+"""Sweeps of dual ascent, ascents on faces of the dual, and Newton steps by conjugate gradients: what each piece promises."""
+
+import math
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import saddlery as sd
+from saddlery.matrix import Matrix
+from saddlery.solvers import sdca
+from saddlery.solvers.active_sdca import DualSearch
+from saddlery.solvers.auto import choose
+from saddlery.solvers.dual_face import ascend_on_face
+from saddlery.solvers.newton_cg import model_product
+from saddlery.solvers.prox_newton import ProxNewton
+
+MU = 0.002  # so weak that the peak lies between bounds
+LOSSES = [sd.losses.Hinge(), sd.losses.SquaredHinge(), sd.losses.SmoothHinge(0.5)]
+
+
+def noisy(n, d, seed=0):
+    """Dense data of two overlapping classes."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d))
+    return X, np.where(X[:, 0] + rng.standard_normal(n) > 0.0, 1.0, -1.0)
+
+
+def test_shuffle_gives_every_order_alike():
+    rng, rows = np.random.default_rng(0), Matrix(np.zeros((4, 1))).rows
+    seed, counts = sdca.new_seed(rng), np.zeros((4, 4))
+    for _ in range(4000):
+        order = np.arange(4)
+        sdca.shuffle(rows, order, seed)
+        counts[np.arange(4), order] += 1.0
+    assert np.abs(counts / 1000.0 - 1.0).max() < 0.15
+
+
+def test_large_data_are_visited_in_groups(monkeypatch):
+    matrix = Matrix(sp.random_array((1003, 40), density=0.2, rng=1, format="csr"))
+    assert np.count_nonzero(np.diff(sdca.row_order(np.random.default_rng(0), matrix)) == 1) < 20
+    monkeypatch.setattr(sdca, "IN_CACHE", 0)
+    order = sdca.row_order(np.random.default_rng(0), matrix)
+    assert np.array_equal(np.sort(order), np.arange(1003))
+    assert np.count_nonzero(np.diff(order) == 1) > 800
+    assert np.any(np.diff(order) < 0)
+
+
+def test_gap_at_end_of_gaps_that_fall_evenly():
+    """Means over epochs of exp(-3 t): what is expected is the value at the end."""
+    loss = sd.losses.Hinge()
+    mean = (1.0 - math.exp(-3.0)) / 3.0
+    assert sdca.gap_at_end(loss, mean * math.exp(-3.0), mean) == pytest.approx(math.exp(-6.0))
+    assert sdca.gap_at_end(loss, 2.0, 1.0) == 2.0
+
+
+@pytest.mark.parametrize("loss", ["logistic", "hinge", "squared_hinge"])
+def test_sdca_foresees_its_gap(loss):
+    """Within a factor of ten once it converges, so that few certificates are enough."""
+    X, y = noisy(300, 20)
+    problem = sd.LinearProblem(X, y, loss=loss, penalty=sd.penalties.L2(0.5))
+    solver, rng = sdca.SDCA(), np.random.default_rng(0)
+    state = solver.init(problem, None, rng)
+    for _ in range(3):
+        solver.step(problem, state)
+    gap = problem.certify(solver.point(problem, state).w, state.a).relative_gap
+    assert gap / 10.0 < state.expected_gap < 10.0 * gap
+    assert len(sd.solve(problem, "sdca", tol=1e-6).trace) <= 5
+
+
+def test_dual_step_is_the_prox():
+    loss = sd.losses.Logistic()
+    for y, a, z, step in [(1.0, -0.3, 0.7, 2.0), (-1.0, 0.999, -3.0, 0.01), (1.0, 0.0, 30.0, 1.0), (1.0, -1.0, -5.0, 1e-4)]:
+        assert loss.dual_step(y, a, z, step) == pytest.approx(loss.dual_prox(y, a + step * z, step), abs=1e-8)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=str)
+@pytest.mark.parametrize("sigma", [0.0, 0.3])
+def test_ascent_on_a_face(loss, sigma):
+    """The dual rises, bounds are kept, v and the intercept follow; without bounds in the way the slopes vanish."""
+    X, y = noisy(60, 30)
+    problem = sd.LinearProblem(X, y, loss=loss, penalty=sd.penalties.L2(MU))
+    rng = np.random.default_rng(3)
+    a = -y * np.where(rng.random(60) < 0.5, rng.uniform(0.3, 0.7, 60), 0.0)
+    before, free = a.copy(), a != 0.0
+    v, intercept = -X.T @ (problem.s * a), np.array([-problem.s @ a, sigma])
+
+    def value(a):
+        return problem.dual(a) - 0.5 * sigma * (problem.s @ a) ** 2
+
+    ascend_on_face(loss, problem.matrix.rows, y, problem.s, a, v, intercept, MU)
+    assert value(a) > value(before)
+    assert np.array_equal(a[~free], before[~free])
+    assert np.isfinite(loss.conjugate(y, a)).all()
+    np.testing.assert_allclose(v, -X.T @ (problem.s * a), atol=1e-12)
+    assert intercept[0] == pytest.approx(-problem.s @ a)
+    for _ in range(30):
+        ascend_on_face(loss, problem.matrix.rows, y, problem.s, a, v, intercept, MU)
+    inside = free & (np.abs(a) > 0.0) & ((np.abs(a) < 1.0) | isinstance(loss, sd.losses.SquaredHinge))
+    slopes = X @ v / MU + intercept[0] * sigma - y - loss.conjugate_bend * a
+    assert np.count_nonzero(inside) >= 5
+    assert np.abs(slopes[inside]).max() < 1e-3
+
+
+def test_free_rows_stay_in_the_block():
+    X, y = noisy(50, 5)
+    problem = sd.LinearProblem(X, y, loss="hinge", penalty=sd.penalties.L2(0.1))
+    search = DualSearch(problem, problem.penalty, 0.1, -y * np.where(np.arange(50) < 10, 0.5, 0.0))
+    search.row_gap[:] = 0.0
+    search.row_gap[20], search.gap = 1.0, 1.0
+    assert np.array_equal(search.choose_rows(problem), [*range(10), 20])
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_product_of_a_model(sparse):
+    X, _ = noisy(20, 7)
+    chosen, p, out = np.array([1, 4, 19]), np.arange(7.0), np.empty(7)
+    h = np.array([0.5, 2.0, 0.1])
+    bend = model_product(Matrix(sp.csr_array(X) if sparse else X).rows, chosen, h, 0.3, p, out)
+    expected = X[chosen].T @ (h * (X[chosen] @ p)) + 0.3 * p
+    np.testing.assert_allclose(out, expected)
+    assert bend == pytest.approx(p @ expected)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
+def test_newton_cg_where_others_have_no_room(loss, sparse):
+    """Weak l2, weighted rows: certified, and by few passes."""
+    X, y = noisy(400, 60)
+    weights = np.random.default_rng(1).uniform(0.0, 2.0, 400)
+    penalty = sd.penalties.L2(1e-4)
+    problem = sd.LinearProblem(sp.csr_array(X) if sparse else X, y, loss=loss, penalty=penalty, sample_weight=weights)
+    solution = sd.solve(problem, "newton_cg", tol=1e-9)
+    assert solution.status is sd.Status.CONVERGED
+    assert solution.passes < 300
+
+
+def test_auto_takes_newton_cg_where_gram_matrices_are_dear():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((3000, 1000)), np.where(rng.random(3000) < 0.5, 1.0, -1.0)
+
+    def chosen(loss, X=X, **options):
+        return choose(sd.LinearProblem(X, y, loss=loss, penalty=sd.penalties.L2(1e-4), **options))
+
+    assert chosen("logistic") == "newton_cg"
+    assert chosen("squared_hinge") == "active_sdca"
+    assert chosen("logistic", fit_intercept=True) == "prox_newton"
+    assert chosen("logistic", X[:, :100]) == "prox_newton"
+
+
+def test_newton_starts_from_an_epoch_of_dual_ascent():
+    X, y = noisy(500, 20)
+    problem = sd.LinearProblem(X, y, loss="squared_hinge", penalty=sd.penalties.L2(1e-3))
+    solver = ProxNewton()
+    state = solver.init(problem, None, np.random.default_rng(0))
+    assert state.w.any()
+    assert state.floor == 0.0  # rows beyond the kink are not read
+    with_intercept = sd.LinearProblem(X, y, loss="squared_hinge", penalty=sd.penalties.L2(1e-3), fit_intercept=True)
+    assert not solver.init(with_intercept, None, np.random.default_rng(0)).w.any()
