@@ -162,14 +162,14 @@ def model_rows(loss, V, first, Z, room):
             row, z = V[l, first + low : first + high], Z[l, low:high]
             for i in range(high - low):
                 total[i] += row[i] * z[i]
-        least = 0.0
+        below = 0.0
         for l in range(k):
             row, z = V[l, first + low : first + high], Z[l, low:high]
             for i in range(high - low):
                 z[i] = row[i] * (z[i] - total[i])
             for i in range(high - low):
-                least = z[i] if z[i] < least else least
-        if least < 0.0:
+                below += z[i] if z[i] < 0.0 else 0.0  # a sum, which becomes vector code
+        if below < 0.0:
             _leave_out_negatives(loss, Z[:, low:high], total)
 
 

@@ -58,11 +58,11 @@ class NewtonState(State):
         self.top = self.excess = 0.0  # max |G| over all entries, sum (|G| - threshold)_+^2
         self.b, self.rng, self.codes = b, rng, problem.codes
         block = np.empty((6, k, n))  # at once: large arrays take large pages, and pages of small ones took 9 of 64 ms on letter
-        self.T, self.V, self.spare = block[0], block[1], [block[2], block[3]]
+        self.V, self.T, self.spare = block[0], block[2], [block[3], block[1]]
         self.T[:] = 0.0
         self.along, self.weighted = block[4], block[5]  # X D; s (V - Y)
         self.fewest = max(FEWEST, min(problem.d * k, n) // FEW)  # pairs that may enter in one round, at least
-        self.single: Any = None  # V, s V and a product in single precision
+        self.single: Any = None  # V and a product in single precision
         self.room = new_room(k)
         self.tau = 1.0
         self.smooth = self.value = 0.0  # the loss that is expanded, and that of the problem

@@ -149,7 +149,7 @@ class NewtonStep(ColumnStep):
         def rough_move(violation: float) -> tuple[np.ndarray, np.ndarray]:
             """The move to the minimum of the rough model, and the change of its slopes."""
             trial, ends, care = u.copy(), q.copy(), max(0.05 * violation, 0.3 * goal)
-            state.sweeps += 8 * gram_model(penalty, gram, trial, ends, free, care, state.factor, PRECONDITION)
+            state.sweeps += 8 * gram_model(penalty, gram, trial, ends, free, care, state.factor, PRECONDITION, state.sampled)
             return trial - u, ends - q
 
         violation = first = worst()
@@ -190,11 +190,10 @@ class NewtonStep(ColumnStep):
         """The function that multiplies H of all rows with a move of the pairs and the intercepts."""
         columns, _ = self._copied(problem, state, state.pairs)
         if state.single is None:
-            state.single = np.empty((3, *state.V.shape), dtype=np.float32)
-        V, weighted, Z = state.single
+            state.single = np.empty((2, *state.V.shape), dtype=np.float32)
+        V, Z = state.single
         V[:] = state.V
-        np.multiply(V, (problem.s / state.tau).astype(np.float32), out=weighted)
-        return Curvature(penalty, columns, state.place, state.pairs, V, weighted, Z, free)
+        return Curvature(penalty, columns, state.place, state.pairs, V, (problem.s / state.tau).astype(np.float32), Z, free)
 
     def _gram(self, problem: Any, state: NewtonState, penalty: Any, free: int) -> np.ndarray:
         """The model's matrix from all rows that matter, or from a sample of edges."""
