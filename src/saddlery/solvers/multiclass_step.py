@@ -149,7 +149,7 @@ class NewtonStep(ColumnStep):
         def rough_move(violation: float) -> tuple[np.ndarray, np.ndarray]:
             """The move to the minimum of the rough model, and the change of its slopes."""
             trial, ends, care = u.copy(), q.copy(), max(0.05 * violation, 0.3 * goal)
-            state.sweeps += 8 * gram_model(penalty, gram, trial, ends, free, care, state.factor, PRECONDITION, state.gap > EARLY)
+            state.sweeps += 8 * gram_model(penalty, gram, trial, ends, free, care, state.factor, PRECONDITION)
             return trial - u, ends - q
 
         violation = first = worst()
