@@ -102,3 +102,26 @@ def test_rows_of_the_simplex_are_told_from_others():
     assert not inside_simplex(Softmax(), 0, inside, 1.0)  # negative where it is not the class of the row
     assert not inside_simplex(Softmax(), 1, inside + np.array([0.1, 0.0, 0.0, 0.0]), 1.0)  # not balanced
     assert not inside_simplex(Softmax(), 1, np.array([0.6, -1.1, 0.5, 0.0]), 1.0)  # more than all is taken from the class
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+def test_last_steps_are_taken_unseen_and_certificates_look_at_them(wrong, monkeypatch):
+    X, codes, *_ = data(n=3000, d=20, seed=5)
+    codes = np.argmax(X[:, :4] + np.random.default_rng(5).gumbel(size=(3000, 4)), axis=1)
+    problem = sd.MulticlassProblem(X, codes, penalty=sd.penalties.L1(0.002))
+    trusted, promise = [], MulticlassNewton._promise
+    if wrong:  # a model that promises all from the first step on
+        monkeypatch.setattr(
+            MulticlassNewton, "_promise", lambda self, problem, forecast: min(promise(self, problem, forecast), 0.0)
+        )
+    may_trust = MulticlassNewton._may_trust
+
+    def counted(self, problem, state):
+        trusted.append(may_trust(self, problem, state))
+        return trusted[-1]
+
+    monkeypatch.setattr(MulticlassNewton, "_may_trust", counted)
+    solution = sd.solve(problem, solver="multiclass_newton", tol=1e-5)
+    assert sum(trusted) == 1
+    assert trusted[-1] != wrong  # one that was wrong is not followed by others
+    assert sd.certify(problem, solution.w, solution.dual).relative_gap <= 1e-5

@@ -25,13 +25,12 @@ from saddlery.solvers.multiclass_model import (
     pair_gram,
 )
 from saddlery.solvers.multiclass_rows import add_pairs, gradient_of
-from saddlery.solvers.multiclass_state import NewtonState
+from saddlery.solvers.multiclass_state import SAFE, NewtonState
 
 __all__ = ["NewtonStep"]
 
 EARLY = 0.05  # estimated relative gap above which models need not be solved with care
 SCALED = 0.6  # of what is asked for that may be lost when the dual point of a model is scaled to be feasible
-SAFE = 0.8  # of the gap that is asked for: where a model promises this, it need not be solved further
 TALL = 1000  # rows from which on models are made of a sample of edges
 CHEAP = 2.5e8  # products: a Gram matrix that takes fewer is made of all rows,
 CHEAP_EARLY = 5e7  # or of all of the part of the rows that is solved first
@@ -309,6 +308,11 @@ class NewtonStep(ColumnStep):
         held = penalty.value(start)
         fall = float(slopes @ move) + float(state.slope @ shift) + penalty.value(start + move) - held
         base, size = state.smooth + held, 1.0
+        if isinstance(along, DenseMove) and self._may_trust(problem, state):
+            state.w[state.at(state.pairs.keys)] = start + move
+            state.smooth = state.value = state.forecast.primal - problem.penalty.value(state.w)
+            state.unseen, state.fresh = True, None
+            return True
         while size >= 1e-7:
             b = state.b + size * shift
             sums = self._sums(problem, state, along, size, b, state.spare)
