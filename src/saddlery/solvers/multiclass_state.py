@@ -213,9 +213,9 @@ class Present(Solver):
         if isinstance(along, DenseMove):
             W, G = state.w.reshape(problem.d, problem.k).T + size * along.D, np.empty((problem.k, problem.d))
             wanted = not problem.fit_intercept and not self._is_last(problem, state)
-            where = (problem.loss, problem.matrix.values, problem.codes, problem.s, W, b)
+            data = (problem.loss, problem.matrix.values, problem.codes, problem.s, W, b)
             sums: tuple[float, float] = dense_pass(
-                *where, self.margin, state.tau, state.room, *out, G, self._has_margins(problem, state), wanted
+                *data, self.margin, state.tau, state.room, *out, G, self._has_margins(problem, state), wanted
             )
             state.accesses += problem.size
             state.fresh = G if wanted else None
@@ -287,8 +287,9 @@ class Present(Solver):
 
     def _may_trust(self, problem: Any, state: NewtonState) -> bool:
         """Whether the last step may be taken unseen: the certificate that follows will look at it."""
-        plain = not problem.fit_intercept and state.trusting and state.forecast is not None
-        return plain and self._promise(problem, state.forecast) <= SAFE * state.tol
+        if problem.fit_intercept or not state.trusting or state.forecast is None:
+            return False
+        return self._promise(problem, state.forecast) <= SAFE * state.tol
 
     def _promise(self, problem: Any, forecast: Forecast) -> float:
         """The relative gap after a step, as its model sees it, with the dual point of the model."""

@@ -308,7 +308,7 @@ class NewtonStep(ColumnStep):
         held = penalty.value(start)
         fall = float(slopes @ move) + float(state.slope @ shift) + penalty.value(start + move) - held
         base, size = state.smooth + held, 1.0
-        if isinstance(along, DenseMove) and self._may_trust(problem, state):
+        if isinstance(along, DenseMove) and state.forecast is not None and self._may_trust(problem, state):
             state.w[state.at(state.pairs.keys)] = start + move
             state.smooth = state.value = state.forecast.primal - problem.penalty.value(state.w)
             state.unseen, state.fresh = True, None
