@@ -40,7 +40,7 @@ def test_rows_of_a_model_are_probabilities_and_its_own_where_it_says_so(size):
     inside = (own >= 0.0).all(axis=0)
     assert inside.all() == (size < 1.0)
     assert inside.any()
-    model_rows(Softmax(), V, Z, new_room(k))
+    model_rows(Softmax(), V, 0, Z, new_room(k))
     np.testing.assert_allclose(Z[:, inside], own[:, inside], rtol=1e-12, atol=1e-15)
     assert (Z >= 0.0).all()
     np.testing.assert_allclose(Z.sum(axis=0), 1.0, rtol=1e-12)

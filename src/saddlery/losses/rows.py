@@ -51,14 +51,17 @@ def row_loss(cls: type) -> type:
     return part(cls)
 
 
-@kernel
+@kernel(fast_sums=True)
 def inside_simplex(loss, y, a, scale):
-    """Whether scale a + e_y lies in the simplex, up to rounding."""
-    total, inside = 0.0, True
+    """Whether scale a + e_y lies in the simplex, up to rounding. Sums alone, so that the loop becomes vector code."""
+    total, outside = 0.0, 0.0
     for m in range(a.shape[0]):
-        total += scale * a[m]
-        inside &= scale * a[m] >= (-1.0 - ROUNDING if m == y else -ROUNDING)
-    return inside and abs(total) <= ROUNDING
+        v = scale * a[m]
+        total += v
+        outside += 1.0 if v < -ROUNDING else 0.0
+    v = scale * a[y]
+    outside += (1.0 if v < -1.0 - ROUNDING else 0.0) - (1.0 if v < -ROUNDING else 0.0)
+    return outside == 0.0 and abs(total) <= ROUNDING
 
 
 @kernel(fast_sums=True)

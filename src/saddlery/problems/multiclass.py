@@ -453,7 +453,9 @@ class MulticlassProblem:
 
     def evaluate(self, point: Point) -> tuple[float, DualPoint]:
         """The primal value of a point and its dual made feasible, using the products that come with it."""
-        S = self.margins(point.w) if point.Xw is None else point.Xw
+        S = point.Xw
+        if S is None and (point.loss is None or point.dual is None):
+            S = self.margins(point.w)
         A, Xta = (self._own_dual(point.w, point.b, S), None) if point.dual is None else (point.dual, point.Xta)
         loss = self.loss_value(S, point.b) if point.loss is None else point.loss
         return loss + self.penalty_value(point.w), self.dual_point(A, Xta)

@@ -27,30 +27,41 @@ CHUNK = 512  # edges at a time: what is copied of the data for them stays in cac
 ROUNDING = 1e-7  # of the mean diagonal entry: what single precision may have taken from convexity
 
 
+@kernel(fast_sums=True)
+def row_chances(penalty, V, s, out):
+    """out_i = s_i sum_{l < l'} V_il V_il', half of what the squares of a row leave of 1; returns their sum."""
+    out[:] = 1.0
+    for l in range(V.shape[0]):
+        row = V[l]
+        for i in range(out.shape[0]):
+            out[i] -= row[i] * row[i]
+    total = 0.0
+    for i in range(out.shape[0]):
+        out[i] = 0.5 * s[i] * out[i] if out[i] > 0.0 else 0.0
+        total += out[i]
+    return total
+
+
 @kernel
-def draw_edges(penalty, V, chances, unit, offset, first, second, rows, weights):
+def draw_edges(penalty, V, s, chances, unit, offset, first, second, rows, weights):
     """Take an edge of weight w with probability w / unit, and then as one of weight `unit`; heavier ones always, as they are.
 
     The weights of all edges, row after row, are laid on a line with marks at all distances of `unit`: edges with a mark on them are
-    taken. `chances` are the sums of the rows, so that most rows are passed at once. Returns how many were taken.
+    taken. `chances` are the sums of the rows, so that most rows are passed at once, and others left after their last mark. Returns
+    how many were taken.
     """
     k, n = V.shape
-    tail = np.empty(k)
     count, end, mark = 0, offset, 1.0
     for i in range(n):
         here, end = end, end + chances[i] / unit
         if end < mark:
             continue
-        total, square = 0.0, 0.0
-        for l in range(k - 1, -1, -1):
-            tail[l] = total
-            square += V[l, i] * total
-            total += V[l, i]
-        factor = chances[i] / (unit * square)
-        for l in range(k):
+        factor, rest = s[i] / unit, 1.0
+        for l in range(k - 1):
+            rest -= V[l, i]
             first_weight = factor * V[l, i]
-            if here + first_weight * tail[l] < mark:
-                here += first_weight * tail[l]
+            if here + first_weight * rest < mark:
+                here += first_weight * rest
                 continue
             for r in range(l + 1, k):
                 weight = first_weight * V[r, i]
@@ -62,6 +73,8 @@ def draw_edges(penalty, V, chances, unit, offset, first, second, rows, weights):
                     count += 1
                     if count == rows.shape[0]:
                         return count
+            if mark > end:
+                break
         mark = max(mark, np.floor(end) + 1.0)  # rounding may have passed one
     return count
 
@@ -128,11 +141,11 @@ def edge_gram(
     cls, feature = np.concatenate([pairs.cls, np.arange(free)]), np.concatenate([pairs.feature, np.full(free, d)])
     order = np.argsort(cls, kind="stable")  # the classes one after the other, each with its intercept
     bounds = np.searchsorted(cls[order], np.arange(k + 1))
-    chances = 0.5 * s * np.maximum(1.0 - np.einsum("li,li->i", V, V), 0.0)
-    unit = max(float(chances.sum()) / edges, 1e-300)
+    chances = np.empty(V.shape[1])
+    unit = max(row_chances(penalty, V, s, chances) / edges, 1e-300)
     first, second, chosen = np.empty((3, edges + 2), dtype=np.int64)
     weights = np.empty(edges + 2)
-    count = draw_edges(penalty, V, chances, unit, rng.random(), first, second, chosen, weights)
+    count = draw_edges(penalty, V, s, chances, unit, rng.random(), first, second, chosen, weights)
     code = first[:count] * k + second[:count]
     sort = np.argsort(code.astype(np.uint16) if k < 256 else code, kind="stable")
     groups = np.concatenate([[0], np.flatnonzero(np.diff(code[sort])) + 1, [count]])[0 if count else 1 :]

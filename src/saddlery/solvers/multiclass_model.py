@@ -32,6 +32,8 @@ __all__ = [
 
 CHUNK = 1_000_000  # numbers in a block of weighted rows, which should stay in cache
 ROWS = 256  # at a time, so that they stay in cache
+NARROW = 64  # copied columns up to which products with the curvature of all rows are made by blocks that stay in cache,
+AT_A_TIME = 2048  # of so many rows (letter: 0.7 -> 0.5 ms; of many columns such blocks lie too far apart)
 WHOLE = 0.6  # share of a move from which on all of it is taken
 CROSSING = 10  # weights that may stay at zero where two moves are combined
 AT_ONCE = 1.5  # products with all copied columns that take no longer than one for each class with its own
@@ -81,6 +83,24 @@ def bend(penalty, V, weighted, Z, total):
             row, z = weighted[l, low:high], Z[l, low:high]
             for i in range(high - low):
                 z[i] = row[i] * (z[i] - total[i])
+
+
+@kernel(fast_sums=True)
+def bend_block(penalty, V, s, first, Z, total):
+    """The same for rows from `first` on, Z = s V (Z - <V, Z>)."""
+    k, n = Z.shape
+    for low in range(0, n, ROWS):
+        high = min(low + ROWS, n)
+        total[:] = 0.0
+        for l in range(k):
+            row, z = V[l, first + low : first + high], Z[l, low:high]
+            for i in range(high - low):
+                total[i] += row[i] * z[i]
+        weights = s[first + low : first + high]
+        for l in range(k):
+            row, z = V[l, first + low : first + high], Z[l, low:high]
+            for i in range(high - low):
+                z[i] = weights[i] * row[i] * (z[i] - total[i])
 
 
 @kernel(fast_sums=True)
@@ -189,26 +209,30 @@ def new_bend_room(dtype: Any = np.float32) -> np.ndarray:
 
 
 class Curvature:
-    """The function that multiplies H of all rows with a move of the pairs and the intercepts, in single precision.
+    """The function that multiplies H of all rows with a move of the pairs and the intercepts, in single precision; s is divided by
+    tau already, and Z is room for k x n numbers.
 
     It computes more than it returns, products with all classes of the copied columns: they tell whether the model misses pairs.
     """
 
-    def __init__(
-        self, penalty: Any, columns: np.ndarray, place: np.ndarray, pairs: Pairs, V: Any, weighted: Any, Z: Any, free: int
-    ):
+    def __init__(self, penalty: Any, columns: np.ndarray, place: np.ndarray, pairs: Pairs, V: Any, s: Any, Z: Any, free: int):
         self.penalty, self.columns, self.place, self.pairs, self.free = penalty, columns, place, pairs, free
-        self.V, self.weighted, self.Z, self.room = V, weighted, Z, new_bend_room()
+        self.V, self.s, self.Z, self.room = V, s, Z.reshape(-1), new_bend_room()
         self.step = np.zeros((len(V), len(columns)), dtype=np.float32)
+        self.width = AT_A_TIME if len(columns) <= NARROW else V.shape[1]
 
     def __call__(self, move: np.ndarray) -> np.ndarray:
-        pairs, step = self.pairs, self.step
+        pairs, step, (k, n) = self.pairs, self.step, self.V.shape
         step[pairs.cls, self.place[pairs.feature]] = move[: pairs.m]
         if self.free:
             step[:, -1] = move[pairs.m :]
-        np.dot(step, self.columns, out=self.Z)
-        bend(self.penalty, self.V, self.weighted, self.Z, self.room)
-        self.slopes = np.dot(self.Z, self.columns.T)
+        self.slopes = np.zeros((k, len(self.columns)), dtype=np.float32)
+        for low in range(0, n, self.width):
+            columns = self.columns[:, low : low + self.width]
+            Z = self.Z[: k * columns.shape[1]].reshape(k, -1)
+            np.dot(step, columns, out=Z)
+            bend_block(self.penalty, self.V, self.s, low, Z, self.room)
+            self.slopes += np.dot(Z, columns.T)
         bent = self.slopes[pairs.cls, self.place[pairs.feature]].astype(np.float64)
         return np.concatenate([bent, self.slopes[:, -1]]) if self.free else bent
 
@@ -299,14 +323,14 @@ def face_step(penalty: Any, gram: np.ndarray, u: np.ndarray, q: np.ndarray, free
     if memory is not None and memory[0] is not None and np.array_equal(memory[0], face):
         factor = memory[1]
     else:
-        system = gram[np.ix_(face, face)]
+        system = gram.take(face, axis=0).take(face, axis=1)  # a third of the time of np.ix_
         system[spots, spots] += held * l2 + 1e-10 * system.trace() / len(face)
-        factor, failed = scipy.linalg.lapack.dpotrf(system.T, lower=0, overwrite_a=1, clean=0)
+        factor, failed = scipy.linalg.lapack.dpotrf(system.T, lower=1, overwrite_a=1, clean=0)
         if failed:
             return
         if memory is not None:
             memory[:] = face, factor
-    full = -scipy.linalg.lapack.dpotrs(factor, slope, lower=0)[0]
+    full = -scipy.linalg.lapack.dpotrs(factor, slope, lower=1)[0]
     crossing = held & (values * (values + full) < 0.0) & (l1 > 0.0)
     move, whole = np.where(crossing, -values, full), np.zeros(len(u))
     for _ in range(2):

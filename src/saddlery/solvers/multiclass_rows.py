@@ -16,7 +16,18 @@ from saddlery.parts import kernel
 from saddlery.solvers.base import Needs
 from saddlery.solvers.four_wide import WIDTH, add_four, padded
 
-__all__ = ["RowNeeds", "add_pairs", "balance", "expand_rows", "gradient_of", "model_rows", "new_room", "weigh_slopes"]
+__all__ = [
+    "RowNeeds",
+    "add_pairs",
+    "balance",
+    "expand_rows",
+    "gradient_of",
+    "model_rows",
+    "new_room",
+    "shift_into",
+    "soften",
+    "weigh_slopes",
+]
 
 
 BLOCK = 256  # rows at a time: k x BLOCK numbers stay in cache
@@ -60,55 +71,69 @@ def raise_to(loss, x, top):
 
 
 @kernel(fast_sums=True)
-def exponentials(loss, x, top, inverse, out, total):
-    """out = exp((x - top) inverse), x <= top; total += out."""
-    for i in range(out.shape[0]):
-        out[i] = decaying_exp((x[i] - top[i]) * inverse)
-    for i in range(out.shape[0]):
-        total[i] += out[i]
+def exponentials(loss, x, top, inverse, total):
+    """x = exp((x - top) inverse), x <= top; total += x."""
+    for i in range(x.shape[0]):
+        x[i] = decaying_exp((x[i] - top[i]) * inverse)
+    for i in range(x.shape[0]):
+        total[i] += x[i]
 
 
 @kernel(fast_sums=True)
-def multiply_by(loss, factor, out):
-    """out *= factor."""
+def multiply_into(loss, x, factor, out):
+    """out = x factor."""
     for i in range(out.shape[0]):
-        out[i] *= factor[i]
+        out[i] = x[i] * factor[i]
+
+
+@kernel(fast_sums=True)
+def soften(loss, codes, s, margin, tau, Z, top, total):
+    """Z = exp((z - margin Y) / tau) by classes, not yet divided by their sums; the inverse of these in `total`.
+
+    Returns sum_i s_i of the smooth loss tau lse((z - margin Y) / tau) + margin - z_y and of its limit max(z - margin Y) + margin
+    - z_y. With margin 0 and tau 1 the first is the softmax loss; with margin 1 the limit is the hinge. Loops over one vector each
+    become vector code; all in one did not (letter: 4.2 -> 1.6 ms).
+    """
+    k, count = Z.shape
+    value, limit = 0.0, 0.0
+    inverse = 1.0 / tau
+    if margin != 0.0:
+        for i in range(count):
+            Z[codes[i], i] -= margin
+    top[:] = Z[0]
+    for l in range(1, k):
+        raise_to(loss, Z[l], top)
+    for i in range(count):
+        limit += s[i] * (top[i] - Z[codes[i], i])  # less the margin already
+    total[:] = 0.0
+    for l in range(k):
+        exponentials(loss, Z[l], top, inverse, total)
+    for i in range(count):
+        value += s[i] * math.log(total[i])
+        total[i] = 1.0 / total[i]
+    return limit + tau * value, limit
 
 
 @kernel(fast_sums=True)
 def expand_rows(loss, codes, s, T, along, size, b, margin, tau, new, V, room):
     """At z = T + size along + b: V = softmax((z - margin Y) / tau) by rows; the margins without b go to `new`.
 
-    Returns sum_i s_i of the smooth loss tau lse((z - margin Y) / tau) + margin - z_y and of its limit max(z - margin Y) + margin
-    - z_y. With margin 0 and tau 1 the first is the softmax loss; with margin 1 the limit is the hinge. Loops over one vector each
-    become vector code; all in one did not (letter: 4.2 -> 1.6 ms).
+    Returns what `soften` does.
     """
     k, n = T.shape
     value, limit = 0.0, 0.0
-    inverse = 1.0 / tau
     for low in range(0, n, BLOCK):
         high = min(low + BLOCK, n)
         count = high - low
-        top, total = room[k, :count], room[k + 1, :count]
+        Z, top, total = room.ravel()[: k * count].reshape((k, count)), room[k, :count], room[k + 1, :count]
         for l in range(k):
             add_scaled(loss, T[l, low:high], size, along[l, low:high], new[l, low:high])
-            shift_into(loss, new[l, low:high], b[l], room[l, :count])
-        if margin != 0.0:
-            for i in range(count):
-                room[codes[low + i], i] -= margin
-        top[:] = room[0, :count]
-        total[:] = 0.0
-        for l in range(1, k):
-            raise_to(loss, room[l, :count], top)
+            shift_into(loss, new[l, low:high], b[l], Z[l])
+        sums = soften(loss, codes[low:high], s[low:high], margin, tau, Z, top, total)
+        value += sums[0]
+        limit += sums[1]
         for l in range(k):
-            exponentials(loss, room[l, :count], top, inverse, V[l, low:high], total)
-        for i in range(count):
-            own = room[codes[low + i], i]  # less the margin already
-            value += s[low + i] * (tau * math.log(total[i]) + top[i] - own)
-            limit += s[low + i] * (top[i] - own)
-            total[i] = 1.0 / total[i]
-        for l in range(k):
-            multiply_by(loss, total, V[l, low:high])
+            multiply_into(loss, Z[l], total, V[l, low:high])
     return value, limit
 
 
@@ -124,26 +149,27 @@ def weigh_slopes(loss, codes, s, V, out):
 
 
 @kernel(fast_sums=True)
-def model_rows(loss, V, Z, room):
-    """Z = V (1 + Z - <V, Z>), the probabilities that the Newton model sees at its end; negative ones become zero, at the expense of
-    the others of their row. These are few and small in the last model (mnist at 0.01 alpha_max: one of 600,000)."""
-    k, n = V.shape
+def model_rows(loss, V, first, Z, room):
+    """Z = V (1 + Z - <V, Z>), the probabilities that the Newton model sees at its end, of the rows from `first` on; negative ones
+    become zero, at the expense of the others of their row. These are few and small in the last model (mnist at 0.01 alpha_max: one
+    of 600,000)."""
+    k, n = Z.shape
     for low in range(0, n, BLOCK):
         high = min(low + BLOCK, n)
         total = room[0, : high - low]
         total[:] = -1.0
         for l in range(k):
-            row, z = V[l, low:high], Z[l, low:high]
+            row, z = V[l, first + low : first + high], Z[l, low:high]
             for i in range(high - low):
                 total[i] += row[i] * z[i]
-        least = 0.0
+        below = 0.0
         for l in range(k):
-            row, z = V[l, low:high], Z[l, low:high]
+            row, z = V[l, first + low : first + high], Z[l, low:high]
             for i in range(high - low):
                 z[i] = row[i] * (z[i] - total[i])
             for i in range(high - low):
-                least = z[i] if z[i] < least else least
-        if least < 0.0:
+                below += z[i] if z[i] < 0.0 else 0.0  # a sum, which becomes vector code
+        if below < 0.0:
             _leave_out_negatives(loss, Z[:, low:high], total)
 
 
@@ -198,7 +224,7 @@ def add_row_products(rows, weighted, row, out):
 def gradient_of(matrix: Any, weighted: np.ndarray) -> np.ndarray:
     """X' weighted, shape (d, k), in C order."""
     if not matrix.is_sparse and matrix.values.dtype == np.float64:
-        return np.dot(matrix.values.T, weighted)
+        return np.ascontiguousarray(np.dot(weighted.T, matrix.values).T)  # in this order: the transposed takes half as long again
     d, k = matrix.shape[1], weighted.shape[1]
     if matrix.is_sparse and d * k <= IN_CACHE and matrix.has("rows") and weighted.flags.f_contiguous:
         wide = np.zeros((d, padded(k)))

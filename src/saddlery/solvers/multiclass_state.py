@@ -20,6 +20,7 @@ from saddlery.penalties.base import largest
 from saddlery.point import Point
 from saddlery.problems.multiclass import BLOCK, Extremes
 from saddlery.solvers.base import Solver, State
+from saddlery.solvers.multiclass_dense import DenseMove, dense_model, dense_pass, is_dense
 from saddlery.solvers.multiclass_rows import add_pairs, balance, expand_rows, gradient_of, model_rows, new_room, weigh_slopes
 
 __all__ = ["Forecast", "NewtonState", "Present"]
@@ -28,17 +29,19 @@ FEWEST = 64  # pairs that may enter in one round, at least,
 FEW = 32  # or one in so many of all pairs, or rows
 NEAR = 0.8  # share of the threshold above which a slope makes a pair of tall data enter: the model can then be used longer
 FEW_WEIGHTS = 8  # one in so many, below which margins are added up by single weights (mnist at 0.1: 46 -> 11 ms)
+SAFE = 0.8  # of the gap that is asked for: where a model promises this, it need not be solved further
 THIRD = 1.0  # of terms of third order that a forecast allows for, in units of (D'HD)^(3/2)
 
 
 class Forecast(NamedTuple):
     """What a Newton model says of its own dual point: the value before it is scaled to be feasible, the derivative along that ray,
-    the largest slope on its pairs; with what that point is made of."""
+    the largest slope on its pairs; the objective after its step; with what that point is made of."""
 
     own: float
     ray: float
     top: float
-    along: np.ndarray
+    primal: float
+    along: Any
     shift: np.ndarray
     V: np.ndarray
 
@@ -56,17 +59,19 @@ class NewtonState(State):
         self.top = self.excess = 0.0  # max |G| over all entries, sum (|G| - threshold)_+^2
         self.b, self.rng, self.codes = b, rng, problem.codes
         block = np.empty((6, k, n))  # at once: large arrays take large pages, and pages of small ones took 9 of 64 ms on letter
-        self.T, self.V, self.spare = block[0], block[1], [block[2], block[3]]
+        self.V, self.T, self.spare = block[0], block[2], [block[3], block[1]]
         self.T[:] = 0.0
         self.along, self.weighted = block[4], block[5]  # X D; s (V - Y)
         self.fewest = max(FEWEST, min(problem.d * k, n) // FEW)  # pairs that may enter in one round, at least
-        self.single: Any = None  # V, s V and a product in single precision
+        self.single: Any = None  # V and a product in single precision
         self.room = new_room(k)
         self.tau = 1.0
         self.smooth = self.value = 0.0  # the loss that is expanded, and that of the problem
         self.slope = np.zeros(k)  # sum_i s_i A_i
         self.judged = False  # whether G and A are those of the present point
         self.dual: Any = None  # a dual point and its product that are better than A and G
+        self.fresh: Any = None  # X'(s A) by classes, where the pass that made V made this too
+        self.unseen, self.trusting = False, True  # whether the last step was taken unseen, and whether steps may be
         self.given: Any = None  # the start, until the first step
         self.against = 0.0  # sum_i s_i (1 - V_iy)
         self.strengths: list[float] = [1.0]
@@ -150,9 +155,10 @@ class Present(Solver):
                 G = state.G.reshape(problem.d, problem.k)
             elif problem.penalty.strong_convexity == 0.0:  # the largest entry says all; else the problem asks for them all again
                 G = Extremes(np.array([state.top]))
-        if 0.0 < state.gap <= state.tol:  # the last certificate: what it must not take from us is left out at once
+        if state.unseen or 0.0 < state.gap <= state.tol:  # the last certificate: what it must not take from us is left out at once
             return Point(self._weights(problem, state), b, A, Xta=G, fresh=True)
-        return Point(self._weights(problem, state), b, A, state.T.T, G, state.value, fresh=True)
+        margins = state.T.T if self._has_margins(problem, state) else None
+        return Point(self._weights(problem, state), b, A, margins, G, state.value, fresh=True)
 
     def _weights(self, problem: Any, state: NewtonState) -> Any:
         """W, as an array or sparse."""
@@ -166,11 +172,25 @@ class Present(Solver):
 
     def _started(self, problem: Any, state: NewtonState) -> NewtonState:
         """All that is known of the point of W and b, afresh."""
-        if state.w.any():
-            self._multiply(problem, state)
-        self._expand(problem, state)
+        if self._reads_once(problem, state):
+            at = DenseMove(np.zeros((problem.k, problem.d)))
+            self._take(state, self._sums(problem, state, at, 0.0, state.b, [state.T, state.V]))
+            if problem.fit_intercept:
+                self._balance(problem, state)
+        else:
+            if state.w.any():
+                self._multiply(problem, state)
+            self._expand(problem, state)
         self._judge(problem, state)
         return state
+
+    def _reads_once(self, problem: Any, state: NewtonState) -> bool:
+        """Whether margins, softmax and slopes are made in one pass over the data."""
+        return state.keys is None and is_dense(problem)
+
+    def _has_margins(self, problem: Any, state: NewtonState) -> bool:
+        """Whether T is kept: not where it is made anew with every pass and nothing else needs it."""
+        return problem.fit_intercept or self.margin > 0.0 or not self._reads_once(problem, state)
 
     def _multiply(self, problem: Any, state: NewtonState) -> None:
         W, matrix = self._weights(problem, state), problem.matrix
@@ -178,10 +198,8 @@ class Present(Solver):
             held = np.flatnonzero(state.w)
             state.T[:] = 0.0
             add_pairs(matrix.cols, held // problem.k, held % problem.k, state.w[held], state.T)
-        elif matrix.is_sparse or matrix.values.dtype != np.float64:
-            state.T[:] = problem.margins(W).T
         else:
-            np.dot(W.T, matrix.values.T, out=state.T)
+            state.T[:] = problem.margins(W).T
         state.accesses += problem.size
 
     def _expand(self, problem: Any, state: NewtonState) -> None:
@@ -191,6 +209,17 @@ class Present(Solver):
 
     def _sums(self, problem: Any, state: NewtonState, along: Any, size: float, b: Any, out: Any) -> tuple[float, float]:
         """The smooth loss and its limit at T + size along + b; margins and probabilities go to `out`."""
+        state.fresh = None
+        if isinstance(along, DenseMove):
+            W, G = state.w.reshape(problem.d, problem.k).T + size * along.D, np.empty((problem.k, problem.d))
+            wanted = not problem.fit_intercept and not self._is_last(problem, state)
+            data = (problem.loss, problem.matrix.values, problem.codes, problem.s, W, b)
+            sums: tuple[float, float] = dense_pass(
+                *data, self.margin, state.tau, state.room, *out, G, self._has_margins(problem, state), wanted
+            )
+            state.accesses += problem.size
+            state.fresh = G if wanted else None
+            return sums
         where = (problem.loss, problem.codes, problem.s, state.T, along, size, b)
         return expand_rows(*where, self.margin, state.tau, *out, state.room)
 
@@ -206,10 +235,17 @@ class Present(Solver):
 
     def _judge(self, problem: Any, state: NewtonState) -> None:
         """The slopes as the dual point, their products with all columns, and an estimate of the gap."""
+        if state.unseen:  # and it was not the last
+            state.unseen = state.trusting = False
+            self._started(problem, state)
+            return
         state.forget_slopes()
-        weighted = weigh_slopes(problem.loss, problem.codes, problem.s, state.V, state.weighted)
-        state.slope = weighted.sum(axis=1) if problem.fit_intercept else np.zeros(problem.k)
-        self._multiply_slopes(problem, state, weighted.T)
+        if state.fresh is not None:
+            self._keep_products(problem, state, np.ascontiguousarray(state.fresh.T))
+        else:
+            weighted = weigh_slopes(problem.loss, problem.codes, problem.s, state.V, state.weighted)
+            state.slope = weighted.sum(axis=1) if problem.fit_intercept else np.zeros(problem.k)
+            self._multiply_slopes(problem, state, weighted.T)
         state.gap = self._estimate(problem, state)
         state.judged = True
 
@@ -218,7 +254,7 @@ class Present(Solver):
         forecast, state.forecast = state.forecast, None
         if forecast is None or state.tol <= 0.0:
             return False
-        own, ray, top, Z, shift, V = forecast
+        own, ray, top, _, along, shift, V = forecast
         primal, threshold = state.value + problem.penalty.value(state.w), problem.penalty.threshold
 
         def gap(top: float) -> float:
@@ -226,24 +262,50 @@ class Present(Solver):
 
         if gap(top) > state.tol:
             return False
-        if problem.fit_intercept:
-            Z += shift[:, None]
-        model_rows(problem.loss, V, Z, state.room)
-        weighted = weigh_slopes(problem.loss, problem.codes, problem.s, Z, state.weighted)
-        G = gradient_of(problem.matrix, weighted.T)
         state.accesses += problem.size
+        if isinstance(along, DenseMove):
+            A, product = np.empty((problem.n, problem.k)), np.empty((problem.k, problem.d))
+            where = (problem.loss, problem.matrix.values, problem.codes, problem.s, V)
+            dense_model(*where, along.D, shift, state.room, A, product)
+            G = np.ascontiguousarray(product.T)
+        else:
+            if problem.fit_intercept:
+                along += shift[:, None]
+            model_rows(problem.loss, V, 0, along, state.room)
+            weighted = weigh_slopes(problem.loss, problem.codes, problem.s, along, state.weighted)
+            G = gradient_of(problem.matrix, weighted.T)
         expected = gap(float(largest(problem.penalty, G.ravel())))  # also of the pairs that the model did not hold
         if expected > state.tol:
             return False
-        state.dual, state.gap = (slopes_by_rows(Z, problem.codes), G), expected
+        state.dual = (A if isinstance(along, DenseMove) else slopes_by_rows(along, problem.codes), G)
+        state.gap = expected
         return True
+
+    def _is_last(self, problem: Any, state: NewtonState) -> bool:
+        """Whether the model of this step promises to end the run: the slopes after it are not needed then."""
+        return state.forecast is not None and self._promise(problem, state.forecast) <= state.tol
+
+    def _may_trust(self, problem: Any, state: NewtonState) -> bool:
+        """Whether the last step may be taken unseen: the certificate that follows will look at it."""
+        if problem.fit_intercept or not state.trusting or state.forecast is None:
+            return False
+        return self._promise(problem, state.forecast) <= SAFE * state.tol
+
+    def _promise(self, problem: Any, forecast: Forecast) -> float:
+        """The relative gap after a step, as its model sees it, with the dual point of the model."""
+        dual = value_on_ray(forecast.own, forecast.ray, forecast.top, problem.penalty.threshold)
+        return (forecast.primal - dual) / float(problem.scale)
+
+    def _keep_products(self, problem: Any, state: NewtonState, G: np.ndarray) -> None:
+        """G = X'(s A), all of it, as the slopes of the present point."""
+        state.G = G.ravel()
+        state.top, state.excess = float(largest(problem.penalty, state.G)), _excess(problem.penalty, state.G)
 
     def _multiply_slopes(self, problem: Any, state: NewtonState, weighted: np.ndarray) -> None:
         """G = X' weighted: all of it, or, by blocks of classes, the entries with a weight and the largest others."""
         state.accesses += problem.size
         if state.keys is None:
-            state.G = gradient_of(problem.matrix, weighted).ravel()
-            state.top, state.excess = float(largest(problem.penalty, state.G)), _excess(problem.penalty, state.G)
+            self._keep_products(problem, state, gradient_of(problem.matrix, weighted))
             return
         held = np.flatnonzero(state.w)
         support, weights = state.keys[held], state.w[held]
@@ -303,18 +365,20 @@ class Present(Solver):
         shift: np.ndarray,
         slopes: np.ndarray,
         ends: np.ndarray,
-        along: np.ndarray,
+        along: Any,
     ) -> Forecast:
         """The forecast of a model from its slopes on the pairs, at its start and at its end.
 
         With delta = Z - <V, Z> the entropy of V (1 + delta) is that of V in first order, less <V, delta^2> / 2, and the sum of the
         latter is D'HD: D(V + V delta) = loss - <slopes at the end, W> - D'HD / 2, but for terms of third order.
         """
-        m = len(start)
+        m, penalty = len(start), problem.penalty
         free = len(ends) - m
+        fall = 0.5 * (float((ends[:m] + slopes) @ move) + float((ends[m:] + state.slope[:free]) @ shift[:free]))
+        primal = state.value + penalty.value(state.w) + fall + penalty.value(start + move) - penalty.value(start)
         bend = float((ends[:m] - slopes) @ move) + float((ends[m:] - state.slope[:free]) @ shift[:free])
         third = THIRD * max(bend / problem.scale, 0.0) ** 0.5
         ray = -float(ends[:m] @ start) - float(ends[m:] @ state.b[:free])
         own = state.value + ray - (0.5 + third) * bend
         ray -= float(ends[:m] @ move) + float(ends[m:] @ shift[:free])
-        return Forecast(own, ray, float(np.abs(ends[:m]).max(initial=0.0)), along, shift, state.V)
+        return Forecast(own, ray, float(np.abs(ends[:m]).max(initial=0.0)), primal, along, shift, state.V)

@@ -15,6 +15,7 @@ import numpy as np
 from saddlery.solvers.column_copies import gather_columns, spread_columns
 from saddlery.solvers.gram_model import worst_violation
 from saddlery.solvers.multiclass_columns import ColumnStep
+from saddlery.solvers.multiclass_dense import DenseMove
 from saddlery.solvers.multiclass_edges import edge_gram
 from saddlery.solvers.multiclass_model import (
     Curvature,
@@ -24,13 +25,12 @@ from saddlery.solvers.multiclass_model import (
     pair_gram,
 )
 from saddlery.solvers.multiclass_rows import add_pairs, gradient_of
-from saddlery.solvers.multiclass_state import NewtonState, value_on_ray
+from saddlery.solvers.multiclass_state import SAFE, NewtonState
 
 __all__ = ["NewtonStep"]
 
 EARLY = 0.05  # estimated relative gap above which models need not be solved with care
 SCALED = 0.6  # of what is asked for that may be lost when the dual point of a model is scaled to be feasible
-SAFE = 0.8  # of the gap that is asked for: where a model promises this, it need not be solved further
 TALL = 1000  # rows from which on models are made of a sample of edges
 CHEAP = 2.5e8  # products: a Gram matrix that takes fewer is made of all rows,
 CHEAP_EARLY = 5e7  # or of all of the part of the rows that is solved first
@@ -46,7 +46,6 @@ SLOW = 0.5  # mean contraction of these steps above which the rough model is mad
 LEAST_DAMPING = 1e-6
 NOT_SPARSE = 0.1  # share of non-zeros in the columns of a working set from which on they are worked on as an array
 SMALL = 50_000_000  # products: a Gram matrix that takes fewer is formed of sparse data too
-GATHER = 20  # multiplications that a copied number costs
 MAX_GRAM = 4000  # pairs: beyond, no Gram matrix
 MOST_PRODUCTS = 30  # of conjugate gradients
 GROWTH = 1.3  # of how far the column form may reach, after a whole step
@@ -79,6 +78,9 @@ class NewtonStep(ColumnStep):
             move, shift, along = self._solve_products(problem, state, penalty, start, slopes)
         else:
             move, shift, along = self._solve_columns(problem, state, penalty, start, slopes, violation)
+        if self._reads_once(problem, state):
+            along = self._product(problem, state, move)
+            state.forecast = None if state.forecast is None else state.forecast._replace(along=along)
         return self._line_search(problem, state, penalty, start, slopes, move, shift, along)
 
     def _is_gram(self, problem: Any, state: NewtonState) -> bool:
@@ -179,22 +181,18 @@ class NewtonStep(ColumnStep):
 
     def _promised_gap(self, problem: Any, state: NewtonState, start: Any, slopes: Any, u: Any, q: Any) -> float:
         """The relative gap after the step to u, as the model sees it, with the model's dual point; q are its slopes there."""
-        m, penalty = state.pairs.m, problem.penalty
+        m = state.pairs.m
         move, shift = u[:m] - start[:m], u[m:]
-        forecast = self._foresee(problem, state, start[:m], move, shift, slopes[:m], q, state.along)
-        fall = 0.5 * float((q + slopes) @ (u - start)) + penalty.value(u[:m]) - penalty.value(start[:m])
-        primal = state.value + penalty.value(state.w) + fall
-        return (primal - value_on_ray(forecast.own, forecast.ray, forecast.top, penalty.threshold)) / problem.scale
+        return self._promise(problem, self._foresee(problem, state, start[:m], move, shift, slopes[:m], q, state.along))
 
     def _curvature(self, problem: Any, state: NewtonState, penalty: Any, free: int) -> Curvature:
         """The function that multiplies H of all rows with a move of the pairs and the intercepts."""
         columns, _ = self._copied(problem, state, state.pairs)
         if state.single is None:
-            state.single = np.empty((3, *state.V.shape), dtype=np.float32)
-        V, weighted, Z = state.single
+            state.single = np.empty((2, *state.V.shape), dtype=np.float32)
+        V, Z = state.single
         V[:] = state.V
-        np.multiply(V, (problem.s / state.tau).astype(np.float32), out=weighted)
-        return Curvature(penalty, columns, state.place, state.pairs, V, weighted, Z, free)
+        return Curvature(penalty, columns, state.place, state.pairs, V, (problem.s / state.tau).astype(np.float32), Z, free)
 
     def _gram(self, problem: Any, state: NewtonState, penalty: Any, free: int) -> np.ndarray:
         """The model's matrix from all rows that matter, or from a sample of edges."""
@@ -251,23 +249,17 @@ class NewtonStep(ColumnStep):
             state.columns, state.place[new] = columns, held + np.arange(len(new))
         return state.columns, state.place[pairs.feature]
 
-    def _product(self, problem: Any, state: NewtonState, move: np.ndarray) -> np.ndarray:
-        """X D, by classes, for a move D of the pairs."""
+    def _product(self, problem: Any, state: NewtonState, move: np.ndarray) -> Any:
+        """X D, by classes, for a move D of the pairs; D itself where the data are read once."""
         pairs = state.pairs
-        if problem.matrix.is_sparse or problem.matrix.values.dtype != np.float64:
-            along = state.along
-            along[:] = 0.0
-            add_pairs(problem.matrix.cols, pairs.feature, pairs.cls, move, along)
-            return along
-        values = problem.matrix.values
-        features, at = np.unique(pairs.feature, return_inverse=True)
-        if problem.k * problem.d <= GATHER * len(features):  # to copy columns takes longer than to multiply all of them
-            features, at, part = np.arange(problem.d), pairs.feature, values
-        else:
-            part = values[:, features]
-        step = np.zeros((problem.k, len(features)))
-        step[pairs.cls, at] = move
-        return np.dot(step, part.T, out=state.along)
+        if self._reads_once(problem, state):
+            D = np.zeros((problem.k, problem.d))
+            D[pairs.cls, pairs.feature] = move
+            return DenseMove(D)
+        along = state.along
+        along[:] = 0.0
+        add_pairs(problem.matrix.cols, pairs.feature, pairs.cls, move, along)
+        return along
 
     # -- the other forms
 
@@ -316,6 +308,11 @@ class NewtonStep(ColumnStep):
         held = penalty.value(start)
         fall = float(slopes @ move) + float(state.slope @ shift) + penalty.value(start + move) - held
         base, size = state.smooth + held, 1.0
+        if isinstance(along, DenseMove) and state.forecast is not None and self._may_trust(problem, state):
+            state.w[state.at(state.pairs.keys)] = start + move
+            state.smooth = state.value = state.forecast.primal - problem.penalty.value(state.w)
+            state.unseen, state.fresh = True, None
+            return True
         while size >= 1e-7:
             b = state.b + size * shift
             sums = self._sums(problem, state, along, size, b, state.spare)
@@ -332,5 +329,6 @@ class NewtonStep(ColumnStep):
                 return True
             size *= 0.5
             state.halvings += 1
+        state.fresh = None
         state.damping = max(100.0 * state.damping, LEAST_DAMPING)
         return False
