@@ -399,8 +399,9 @@ class ProxNewton(Solver):
         move = u - origin
         shift = float(move[-1]) if free else 0.0
         whole: Any = None
-        # A block holds all weights (but of data read in parts): margins that are one product spare the last certificate one.
-        if block.gram_form and problem.matrix.compiled:
+        # A block holds all weights, but of data that are read in parts: margins that are one product spare the certificate another.
+        # Not where searches go on by secants: at the optimum a difference of margins is rounding, which they would follow.
+        if block.gram_form and problem.matrix.compiled and problem.penalty.threshold > 0.0:
             whole = block.product(u[: block.m])
             along = whole - state.Xw
         elif margins is None:
