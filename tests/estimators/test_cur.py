@@ -87,7 +87,7 @@ def test_certificate_is_that_of_the_problem():
 
 def test_larger_radius_smaller_error():
     errors = [sd.CURDecomposition(radius=radius).fit(X).weights_error_ for radius in (0.1, 0.3, 0.6, 1.2, 2.0)]
-    assert errors == sorted(errors, reverse=True)
+    assert np.diff(errors).max() <= 1e-15  # the last ones are equal but for rounding
 
 
 def test_the_default_radius_follows_the_units():

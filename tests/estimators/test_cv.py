@@ -121,7 +121,7 @@ def test_without_refit_there_are_scores_only(numbers):
 def test_sparse_columns_equal_dense(two_classes):
     X, y = two_classes
     X = np.where(np.abs(X) > 0.5, X, 0.0)
-    dense, sparse = (sd.LinearClassifierCV(n_alphas=4, cv=3, tol=1e-8).fit(data, y) for data in (X, sp.csc_array(X)))
+    dense, sparse = (sd.LinearClassifierCV(n_alphas=4, cv=3, tol=1e-10).fit(data, y) for data in (X, sp.csc_array(X)))
     np.testing.assert_allclose(sparse.scores_, dense.scores_, atol=1e-5)
 
 

@@ -12,6 +12,7 @@ from saddlery.solvers.base import Record
 
 TOL = 1e-8
 GREEDY = ("dgpd",)  # one row and one column at a time: where two are equally good, rounding decides
+SINGLE = ("newton_cg",)  # its products are rounded to single precision, and the certificates are not
 FIELDS = [name for name in Record._fields if name != "seconds"]
 
 
@@ -54,7 +55,7 @@ def test_certified_run(case, problem_of, optimum):
         check_weak_duality(problem, solution.trace, optimum(problem_of(case)))
         check_tolerance(problem, solution, optimum(problem_of(case)))
         runs.append(solution)
-    if case.solver not in GREEDY:
+    if case.solver not in GREEDY + SINGLE:
         for name in ("primal", "dual"):
             np.testing.assert_allclose(runs[0].trace.column(name)[:2], runs[1].trace.column(name)[:2], rtol=1e-9, atol=1e-12)
 

@@ -23,8 +23,10 @@ class DenseMove(NamedTuple):
 
 
 def is_dense(problem: Any) -> bool:
-    """Whether these passes serve the data: arrays of double precision."""
-    return not problem.matrix.is_sparse and problem.matrix.values.dtype == np.float64
+    """Whether these passes serve the data: arrays of double precision, by rows."""
+    if problem.matrix.is_sparse:
+        return False
+    return problem.matrix.values.dtype == np.float64 and problem.matrix.values.flags.c_contiguous
 
 
 @kernel(fast_sums=True)

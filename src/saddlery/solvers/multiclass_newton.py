@@ -60,7 +60,7 @@ EDGES_LATER = 32.0  # the same, after a start from a part of the rows
 REUSE = 0.5  # fall of the violation in a step up to which the model is used again
 ROUNDS = 10  # most Newton steps between two checks
 LITTLE = 200_000  # numbers X x k: on so few a round costs less than a check, and solutions without last digits would depend on
-POLISHED = 1e-10  # how rows are weighted or repeated; the violation, as a share of the largest slope, at which they end
+POLISHED = 1e-9  # how rows are weighted or repeated; the violation, as a share of the largest slope, at which they end
 PROGRESS = 0.1  # fall of the estimated gap that is worth a check if no tolerance is asked for,
 WORTH = 3e-3  # from this gap on
 

@@ -93,7 +93,7 @@ def shuffle(rows, order, seed):
         x ^= x >> np.uint64(12)
         x ^= x << np.uint64(25)
         x ^= x >> np.uint64(27)
-        j = np.int64((x * np.uint64(0x2545F4914F6CDD1D) >> np.uint64(32)) * np.uint64(k + 1) >> np.uint64(32))
+        j = np.int64((x >> np.uint64(32)) * np.uint64(k + 1) >> np.uint64(32))
         order[k], order[j] = order[j], order[k]
     seed[0] = x
 
