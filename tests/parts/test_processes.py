@@ -137,4 +137,7 @@ def test_without_the_compiler(loss, run_script):
     assert len(on) > 8
     assert on.keys() == off.keys()
     for key, values in on.items():
-        np.testing.assert_allclose(off[key], values, rtol=1e-10, atol=1e-10, err_msg=key)  # models are solved to 1e-12
+        close = (
+            1e-6 if key.endswith("newton_cg") else 1e-10
+        )  # its products are in single precision; other models are solved to 1e-12
+        np.testing.assert_allclose(off[key], values, rtol=close, atol=close, err_msg=key)
