@@ -149,7 +149,7 @@ def test_auto_takes_newton_cg_where_gram_matrices_are_dear():
 
 
 def test_newton_starts_from_an_epoch_of_dual_ascent():
-    X, y = noisy(400, 20)
+    X, y = noisy(500, 20)
     problem = sd.LinearProblem(X, y, loss="squared_hinge", penalty=sd.penalties.L2(1e-3))
     solver = ProxNewton()
     state = solver.init(problem, None, np.random.default_rng(0))

@@ -12,7 +12,7 @@ from saddlery.solvers.small_rounds import choose, is_small, products_of_rows
 
 L1, NET = sd.penalties.L1(0.02), sd.penalties.ElasticNet(0.03, 0.6)
 OBJECTIVES = [("logistic", L1), ("squared", L1), ("squared_hinge", NET), ("huber", NET)]  # each is compiled anew
-WIDE, TALL, SQUARE = (45, 1300), (420, 30), (300, 90)
+WIDE, TALL, SQUARE = (45, 1300), (700, 30), (300, 90)
 CASES = [
     *[(WIDE, loss, penalty) for loss, penalty in OBJECTIVES],
     (TALL, "logistic", L1),

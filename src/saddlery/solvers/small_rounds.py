@@ -21,7 +21,7 @@ from saddlery.solvers.newton_search import expand_at, model_slopes, search_along
 
 __all__ = ["is_small", "newton_rounds"]
 
-LEAST = 10_000  # entries: with fewer it is not worth another compilation
+LEAST = 20_000  # entries: with fewer it is not worth another compilation, of five seconds
 MOST, MOST_TALL = 1_000_000, 200_000  # entries of wide data, and of others: with more, Python takes no time
 FEW = 64  # columns: so few are always in the working set
 ROUNDS = 12  # most of them between two certificates
