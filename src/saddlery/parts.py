@@ -276,9 +276,7 @@ def kernel(function: Callable[..., Any] | None = None, *, fast_sums: bool = Fals
         return functools.partial(kernel, fast_sums=fast_sums, inline=inline)
     fastmath = {"reassoc", "contract", "nsz", "arcp"} if fast_sums else {"contract"}
     options: dict[str, Any] = {"forceinline": True} if inline else {}
-    compiled = numba.njit(
-        cache=_cache_is_writable(), nogil=True, error_model="numpy", fastmath=fastmath, no_cfunc_wrapper=True, **options
-    )(function)
+    compiled = numba.njit(cache=_cache_is_writable(), nogil=True, error_model="numpy", fastmath=fastmath, **options)(function)
     _KERNELS.append(compiled)
     return compiled
 

@@ -132,8 +132,8 @@ class SlackExact(Solver):
         inner = hinge_problem(problem, alpha)
         start = None if search.last is None else (search.last.w, search.last.b, search.last.dual)
         exact = next(name for name in available(inner) if name != "interior_point")  # which ends some digits before rounding
-        options = {"max_epochs": MOST_EPOCHS, "start": start, "random_state": state.rng}
-        solution = search.last = solve(inner, exact, tol=search.tol, **options)
+        solution = solve(inner, exact, tol=search.tol, max_epochs=MOST_EPOCHS, start=start, random_state=state.rng)
+        search.last = solution
         state.solves += 1
         search.steps += 1
         Xta = problem.matrix.rmatvec(problem.s * solution.dual)
