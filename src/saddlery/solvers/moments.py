@@ -62,7 +62,7 @@ class Moments(NamedTuple):
 
 @kernel
 def add_columns(penalty, gram, w, out):
-    """out = G w, from the columns of the symmetric G that have a weight (2000 columns, 20 strengths: 90 -> 12 ms)."""
+    """out = G w, from the columns of the symmetric G that have a weight (2000 columns, 20 strengths: 696 -> 599 ms in all)."""
     for j in range(out.shape[0]):
         out[j] = 0.0
     for i in range(w.shape[0]):
