@@ -25,7 +25,7 @@ from saddlery.parts import kernel
 from saddlery.penalties.base import map_each
 from saddlery.point import Point
 from saddlery.solvers.base import Needs, Solver, State
-from saddlery.solvers.dual_face import ascend_on_face
+from saddlery.solvers.dual_face import climb
 from saddlery.solvers.sdca import IN_CACHE, dual_epoch_in_parts, dual_epochs, dual_steps, gap_at_end, new_seed, starting_dual
 
 __all__ = ["ActiveSDCA", "DualSearch", "add_products", "block_of"]
@@ -134,7 +134,7 @@ class DualSearch:
     def has_faces(self, problem: Any) -> bool:
         """Whether the dual is a parabola between bounds, and near enough to its peak for bounds to be about right.
 
-        Exact moves end what epochs do not (5000 x 2000, hinge: 24 -> 6 s); small blocks are swept faster than solved.
+        Exact moves end what epochs do not (5000 x 2000, hinge: 24 -> 6 s; a9a: 139 -> 92 ms).
         """
         near = self.gap <= NEAR_PEAK * problem.scale
         return near and hasattr(problem.loss, "conjugate_bend") and getattr(self.penalty, "is_round", False)
@@ -153,16 +153,15 @@ class DualSearch:
         here, goal = (a, v, intercept), share * self.gap
         if matrix.compiled and matrix.nnz < IN_CACHE:  # all in one call
             data = (matrix.rows, y, s, steps, np.arange(len(rows)), new_seed(rng))
-            count, _, _ = dual_epochs(problem.loss, self.penalty, *data, *here, math.inf, goal, max_epochs)
+            count, _, expected = dual_epochs(problem.loss, self.penalty, *data, *here, math.inf, goal, max_epochs)
             read += 2.0 * count * matrix.nnz
         else:
             met, expected = math.inf, math.inf
             while max_epochs > 0 and expected > goal:
                 before, met = met, dual_epoch_in_parts(problem.loss, self.penalty, matrix, y, s, steps, rng, *here)
                 expected, max_epochs, read = gap_at_end(problem.loss, met, before), max_epochs - 1, read + 2.0 * matrix.nnz
-            if expected > goal and self.has_faces(problem) and matrix.compiled:
-                products, size = ascend_on_face(problem.loss, matrix.rows, y, s, *here, self.mu)
-                read += 2.0 * products * matrix.nnz * size / len(rows)
+        if expected > goal and self.has_faces(problem) and matrix.compiled:
+            read += 2.0 * matrix.nnz / len(rows) * climb(problem.loss, matrix.rows, y, s, here, self.mu)
         change = np.zeros(problem.n)
         change[rows] = -problem.s[rows] * (a - self.a[rows])
         self.a[rows] = a

@@ -5,12 +5,14 @@ is a parabola on each face. In the moves t_i = s_i da_i of its rows F
 
     dD = g.t - t'K t / 2,        g = z - y - c a,        K = X_F X_F' / mu + sigma 1 1' + diag(c / s)
 
-whose peak conjugate gradients find where coordinate ascent needs hundreds of epochs. Moves that lead out of the bounds end
-there, if the dual rises all the same; else all of them end where the first one meets its bound.
+whose peak conjugate gradients find where coordinate ascent needs hundreds of epochs. At first faces have more rows than columns, and
+no peak: a ridge that fades with g keeps moves as short as the bounds are wide. Moves that lead out of the bounds end there, and leave
+a smaller face for the next ascent. (60,000 x 780 sparse, hinge to 1e-6: 1000 rounds and 13 s -> 70 rounds and 3 s.)
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -18,11 +20,14 @@ import numpy as np
 from saddlery.parts import kernel
 from saddlery.problems.linear import clip_to_domain
 
-__all__ = ["ascend_on_face"]
+__all__ = ["ascend_on_face", "climb"]
 
-PRODUCTS = 60  # most with the matrix, in one ascent
+ASCENTS = 10  # most in one climb
+PRODUCTS = 30  # most with the matrix, in one ascent
 ACCURACY = 1e-4  # of a peak: the share of the first residual that may be left, squared
 RIDGE = 1e-6  # of the mean curvature, added to all: there may be fewer columns than rows
+SHORT = 0.3  # times the slopes over the weights: more of it
+HALVINGS = 8  # of moves that cross bounds, before they end at the first one
 
 
 @kernel(fast_sums=True)
@@ -69,26 +74,28 @@ def peak_of_face(loss, rows, face, ground, diagonal, ridge, mu, sigma, g, sums, 
 
 @kernel(fast_sums=True)
 def move_within_bounds(loss, rows, face, y, s, a, ground, mu, sigma, g, sums, t, product):
-    """Shorten the moves t so that no bound is crossed and the dual rises; returns whether it does."""
-    m, first, crossing = face.shape[0], 1.0, False
-    cut = np.empty(m)
-    for k in range(m):
-        i = face[k]
-        room = s[i] * ((loss.dual_upper(y[i]) if t[k] > 0.0 else loss.dual_lower(y[i])) - a[i])
-        cut[k] = t[k]
-        if abs(t[k]) > abs(room):
-            cut[k], crossing = room, True
-            first = min(first, room / t[k])
-    for k in range(m):
-        t[k], cut[k] = cut[k], first * t[k]
-    for _ in range(2 if crossing else 1):
+    """Shorten the moves t so that no bound is crossed and the dual rises; returns whether it does.
+
+    Moves that lead out of the bounds end there. If the dual falls by that, all of them are halved before, and at last end where the
+    first one meets its bound.
+    """
+    whole, size, first = t.copy(), 1.0, 1.0
+    for trial in range(HALVINGS + 1):
+        crossing = False
+        for k in range(face.shape[0]):
+            i = face[k]
+            room = s[i] * ((loss.dual_upper(y[i]) if whole[k] > 0.0 else loss.dual_lower(y[i])) - a[i])
+            t[k] = size * whole[k]
+            if abs(t[k]) > abs(room):
+                t[k], crossing = room, True
+                first = min(first, room / whole[k])
         face_product(loss, rows, face, ground, mu, sigma, t, sums, product)
         rise = 0.0
-        for k in range(m):
+        for k in range(face.shape[0]):
             rise += t[k] * (g[k] - 0.5 * product[k])
-        if rise > 0.0:
-            return True
-        t[:] = cut
+        if rise > 0.0 or not crossing:
+            return rise > 0.0
+        size = 0.5 * size if trial < HALVINGS - 1 else first
     return False
 
 
@@ -128,7 +135,7 @@ def ascend_on_face(
     g, ground, diagonal, t, product = np.empty((5, m))
     sums, weights = np.empty(len(v)), (mu, sigma)
     face_slopes(loss, rows, face, y, s, a, v, float(intercept[0]) * sigma, *weights, bend, g, ground, diagonal)
-    ridge = RIDGE * float(diagonal.mean())
+    ridge = RIDGE * float(diagonal.mean()) + SHORT * math.sqrt(float(g @ g) / m) / float(s[face].mean())
     diagonal += ridge
     count = peak_of_face(loss, rows, face, ground, diagonal, ridge, *weights, g, sums, PRODUCTS, ACCURACY, t)
     if move_within_bounds(loss, rows, face, y, s, a, ground, *weights, g, sums, t, product):
@@ -137,3 +144,15 @@ def ascend_on_face(
         v -= sums  # of the last product, which was that of t
         intercept[0] -= t.sum()
     return count + 2, m
+
+
+def climb(loss: Any, rows: Any, y: np.ndarray, s: np.ndarray, here: Any, mu: float) -> int:
+    """Ascents on one face after the other, until two have the same size; `here` is (a, v, intercept). Returns the rows read."""
+    read, before = 0, len(y) + 1
+    for _ in range(ASCENTS):
+        products, size = ascend_on_face(loss, rows, y, s, *here, mu)
+        read += products * size
+        if size == before:
+            break
+        before = size
+    return read

@@ -1,0 +1,80 @@
+"""A preconditioner for Newton models: the inverse of their matrix on a sample of the rows.
+
+Conjugate gradients on X'H X + alpha need more products the wider its eigenvalues spread, and each product reads the data. A few
+rows for each column tell most of that spread: with rows drawn in proportion to their share h_i ||x_i||^2 of the curvature, total T,
+
+    P = (1 - blend) (T / m) sum_{drawn i} x_i x_i' / ||x_i||^2 + blend diagonal
+
+has nearly the same eigenvectors, and its inverse costs some products (60,000 x 780 sparse, logistic: 65 -> 17 products a model for
+the price of four). The exact diagonal guards what the sample did not meet. All in single precision: a preconditioner is a guess.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.linalg.blas
+import scipy.linalg.lapack
+
+from saddlery.parts import kernel
+
+__all__ = ["inverse_of_sample", "price_of_sample"]
+
+PER_COLUMN = 4  # rows drawn; twice as many cost more than they spare
+BLEND = 0.2
+OPERATIONS = 60.0  # of matrix products in the time in which a sparse entry is read for a product with a model
+OPERATIONS_DENSE = 25.0
+
+
+@kernel
+def gather_rows(rows, drawn, factors, columns, out):
+    """out[k, j] = factors_k columns_j x_ij of the row i = drawn_k."""
+    for k in range(drawn.shape[0]):
+        i = drawn[k]
+        out[k, :] = 0.0
+        for q in range(rows.first(i), rows.last(i)):
+            j = rows.position(i, q)
+            out[k, j] = factors[k] * columns[j] * rows.entry(q)
+
+
+def price_of_sample(matrix: Any) -> float:
+    """What the inverse costs, in products with a model; infinite if the sample would not be much smaller than the data."""
+    n, d = matrix.shape
+    if 2 * PER_COLUMN * d > n:
+        return float("inf")
+    return (PER_COLUMN + 1.0) * d**3 / ((OPERATIONS if matrix.is_sparse else OPERATIONS_DENSE) * matrix.nnz)
+
+
+def inverse_of_sample(
+    rows: Any, chosen: np.ndarray, weight: np.ndarray, square_norms: np.ndarray, diagonal: np.ndarray
+) -> np.ndarray:
+    """P^-1 in single precision; of shape (0, 0) if rounding leaves no inverse.
+
+    Parameters
+    ----------
+    rows : part
+        The rows of the data.
+    chosen : array of indices
+        Rows that the model reads.
+    weight, square_norms : arrays, one number for each chosen row
+        h_i ||x_i||^2 and ||x_i||^2.
+    diagonal : array of shape (d,)
+        Of the matrix of the model.
+    """
+    d = len(diagonal)
+    count = PER_COLUMN * d
+    so_far = np.cumsum(weight)
+    at = np.searchsorted(so_far, (np.arange(count) + 0.5) / count * so_far[-1])  # evenly spread, so that no draws are needed
+    factors = np.sqrt(so_far[-1] / (count * square_norms[at])).astype(np.float32)
+    columns = (1.0 / np.sqrt(diagonal)).astype(np.float32)
+    sample = np.empty((count, d), dtype=np.float32)
+    gather_rows(rows, chosen[at], factors, columns, sample)
+    products = scipy.linalg.blas.ssyrk(1.0 - BLEND, sample.T, lower=1)
+    products[np.diag_indices(d)] += BLEND
+    factor, failed = scipy.linalg.lapack.spotrf(products, lower=1, overwrite_a=1)
+    inverse, failed_too = scipy.linalg.lapack.spotri(factor, lower=1, overwrite_c=1)
+    if failed or failed_too or not np.isfinite(inverse[-1]).all():
+        return np.empty((0, 0), dtype=np.float32)
+    lower = np.tril(inverse, -1)
+    return np.ascontiguousarray((lower + lower.T + np.diag(np.diag(inverse))) * columns[:, None] * columns)
