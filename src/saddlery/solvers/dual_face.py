@@ -5,9 +5,9 @@ is a parabola on each face. In the moves t_i = s_i da_i of its rows F
 
     dD = g.t - t'K t / 2,        g = z - y - c a,        K = X_F X_F' / mu + sigma 1 1' + diag(c / s)
 
-whose peak conjugate gradients find where coordinate ascent needs hundreds of epochs. At first faces have more rows than columns, and
-no peak: a ridge that fades with g keeps moves as short as the bounds are wide. Moves that lead out of the bounds end there, and leave
-a smaller face for the next ascent. (60,000 x 780 sparse, hinge to 1e-6: 1000 rounds and 13 s -> 70 rounds and 3 s.)
+whose peak conjugate gradients find where coordinate ascent needs hundreds of epochs. At first faces have more rows than columns,
+and no peak: a ridge that fades with g keeps moves as short as the bounds are wide. Moves that lead out of the bounds end there, and
+leave a smaller face for the next ascent. (60,000 x 780 sparse, hinge to 1e-6: 1000 rounds and 13 s -> 70 rounds and 3 s.)
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from saddlery.parts import kernel
 from saddlery.problems.linear import clip_to_domain
 
 __all__ = ["ascend_on_face", "climb"]
+
+Here = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 ASCENTS = 10  # most in one climb
 PRODUCTS = 30  # most with the matrix, in one ascent
@@ -146,7 +148,7 @@ def ascend_on_face(
     return count + 2, m
 
 
-def climb(loss: Any, rows: Any, y: np.ndarray, s: np.ndarray, here: Any, mu: float) -> int:
+def climb(loss: Any, rows: Any, y: np.ndarray, s: np.ndarray, here: Here, mu: float) -> int:
     """Ascents on one face after the other, until two have the same size; `here` is (a, v, intercept). Returns the rows read."""
     read, before = 0, len(y) + 1
     for _ in range(ASCENTS):
