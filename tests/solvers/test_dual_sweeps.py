@@ -111,25 +111,30 @@ def test_free_rows_stay_in_the_block():
     assert np.array_equal(search.choose_rows(problem), [*range(10), 20])
 
 
+@pytest.mark.parametrize("free", [0, 1])
 @pytest.mark.parametrize("sparse", [False, True])
-def test_product_of_a_model(sparse):
+def test_product_of_a_model(sparse, free):
     X, _ = noisy(20, 7)
-    chosen, p, out = np.array([1, 4, 19]), np.arange(7.0), np.empty(7)
+    chosen, p, out = np.array([1, 4, 19]), np.arange(7.0 + free), np.empty(7 + free)
     h = np.array([0.5, 2.0, 0.1])
     bend = model_product(Matrix(sp.csr_array(X) if sparse else X).rows, chosen, h, 0.3, p, out)
-    expected = X[chosen].T @ (h * (X[chosen] @ p)) + 0.3 * p
+    with_ones = np.column_stack([X[chosen], np.ones((3, free))])
+    expected = with_ones.T @ (h * (with_ones @ p)) + 0.3 * p * (np.arange(7 + free) < 7)
     np.testing.assert_allclose(out, expected)
     assert bend == pytest.approx(p @ expected)
 
 
+@pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
-def test_newton_cg_where_others_have_no_room(loss, sparse):
+def test_newton_cg_where_others_have_no_room(loss, sparse, intercept):
     """Weak l2, weighted rows: certified, and by few passes."""
     X, y = noisy(400, 60)
+    X = X + 1.0 if intercept else X
     weights = np.random.default_rng(1).uniform(0.0, 2.0, 400)
     penalty = sd.penalties.L2(1e-4)
-    problem = sd.LinearProblem(sp.csr_array(X) if sparse else X, y, loss=loss, penalty=penalty, sample_weight=weights)
+    data = sp.csr_array(X) if sparse else X
+    problem = sd.LinearProblem(data, y, loss=loss, penalty=penalty, sample_weight=weights, fit_intercept=intercept)
     solution = sd.solve(problem, "newton_cg", tol=1e-9)
     assert solution.status is sd.Status.CONVERGED
     assert solution.passes < 300
@@ -144,7 +149,7 @@ def test_auto_takes_newton_cg_where_gram_matrices_are_dear():
 
     assert chosen("logistic") == "newton_cg"
     assert chosen("squared_hinge") == "active_sdca"
-    assert chosen("logistic", fit_intercept=True) == "prox_newton"
+    assert chosen("logistic", fit_intercept=True) == "newton_cg"
     assert chosen("logistic", X[:, :100]) == "prox_newton"
 
 

@@ -20,23 +20,25 @@ def correlated(rng):
     return np.where(rng.random((N, D)) < 0.2, 0.0, X)
 
 
-def model(sparse):
+def model(sparse, free=0):
     rng = np.random.default_rng(0)
     X = correlated(rng)
     h = rng.uniform(0.0, 1.0, N) ** 4 / N
     matrix = Matrix((sp.csr_array(X) if sparse else X).astype(np.float32))
     chosen = np.flatnonzero(h > 1e-3 / N)
     h = h[chosen].astype(np.float32)
-    alpha, diagonal = np.float32(1e-6), np.empty(D, dtype=np.float32)
+    alpha, diagonal = np.float32(1e-6), np.empty(D + free, dtype=np.float32)
     model_diagonal(matrix.rows, chosen, h, alpha, diagonal)
+    X = np.column_stack([X, np.ones((N, free))])
     norms = np.square(X[chosen]).sum(axis=1)
-    exact = (X[chosen].T * h) @ X[chosen] + alpha * np.eye(D)
+    exact = (X[chosen].T * h) @ X[chosen] + alpha * np.diag(np.arange(D + free) < D)
     return matrix, chosen, h, alpha, diagonal, norms, exact
 
 
+@pytest.mark.parametrize("free", [0, 1])
 @pytest.mark.parametrize("sparse", [False, True])
-def test_the_inverse_of_a_sample_flattens_the_spectrum(sparse):
-    matrix, chosen, h, _, diagonal, norms, exact = model(sparse)
+def test_the_inverse_of_a_sample_flattens_the_spectrum(sparse, free):
+    matrix, chosen, h, _, diagonal, norms, exact = model(sparse, free)
     inverse = inverse_of_sample(matrix.rows, chosen, h * norms, norms, diagonal)
     np.testing.assert_allclose(inverse, inverse.T, rtol=1e-6)
 
@@ -79,12 +81,13 @@ def test_the_price_grows_with_columns_and_short_data_have_none():
     assert price_of_sample(Facts(5_000, 2_000)) == float("inf")
 
 
+@pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
-def test_newton_cg_takes_the_sample_where_models_are_hard(monkeypatch, loss):
+def test_newton_cg_takes_the_sample_where_models_are_hard(monkeypatch, loss, intercept):
     rng = np.random.default_rng(2)
     X = correlated(rng)
     y = np.where(X @ rng.standard_normal(D) + 0.1 * rng.standard_normal(N) > 0.0, 1.0, -1.0)
-    problem = sd.LinearProblem(X, y, loss=loss, penalty=sd.penalties.L2(1e-7))
+    problem = sd.LinearProblem(X, y, loss=loss, penalty=sd.penalties.L2(1e-7), fit_intercept=intercept)
     passes = []
     for affordable in (0.0, newton_cg.AFFORDABLE):
         monkeypatch.setattr(newton_cg, "AFFORDABLE", affordable)

@@ -2,6 +2,8 @@
 
     minimise over p   r'X p + alpha w.p + 1/2 p'(X'H X + alpha) p,        r_i = s_i l'(z_i),  H = diag(s_i l''(z_i))
 
+An intercept is one more component of p, that of a column of ones, which alpha leaves alone.
+
 A product with the matrix of the model takes a row, its margin x_i.p and its share h_i (x_i.p) x_i of the result while the row is in
 cache, so that the data travel once, not twice; in single precision if they are large, and rows with next to no curvature do not
 travel at all: those beyond the kink of a squared hinge, and those that a logistic model is sure of. What such models lose, the next
@@ -12,7 +14,7 @@ here       meaning
 =========  ==================================================================
 Xw         margins z
 a, r, h    slopes l'(z), weighted slopes s a, weighted curvatures s l''(z)
-p, along   the step, and X p
+p, along   the step, and X p; shift is that of the intercept
 =========  ==================================================================
 """
 
@@ -48,10 +50,18 @@ NEGLECTED = 0.03  # times that: the share of all curvature that the rows left ou
 @kernel(fast_sums=True)
 def model_product(rows, chosen, h, alpha, p, out):
     """out = X'H X p + alpha p over the chosen rows, each of which is read once. Returns p.out."""
-    for j in range(p.shape[0]):
+    d = rows.length
+    for j in range(d):
         out[j] = alpha * p[j]
+    shift, total = 0.0, 0.0
+    if p.shape[0] > d:
+        shift = p[d]
     for k in range(chosen.shape[0]):
-        rows.axpy(chosen[k], h[k] * p.dtype.type(rows.dot(chosen[k], p)), out)
+        pull = h[k] * p.dtype.type(rows.dot(chosen[k], p) + shift)
+        rows.axpy(chosen[k], pull, out)
+        total += pull
+    if p.shape[0] > d:
+        out[d] = total
     total = 0.0
     for j in range(p.shape[0]):
         total += p[j] * out[j]
@@ -60,8 +70,9 @@ def model_product(rows, chosen, h, alpha, p, out):
 
 @kernel(fast_sums=True)
 def model_diagonal(rows, chosen, h, alpha, out):
-    """out_j = sum_i h_i x_ij^2 + alpha over the chosen rows."""
-    out[:] = alpha
+    """out_j = sum_i h_i x_ij^2 + alpha over the chosen rows; sum_i h_i for an intercept."""
+    out[: rows.length] = alpha
+    out[rows.length :] = h.sum()
     for k in range(chosen.shape[0]):
         i = chosen[k]
         for q in range(rows.first(i), rows.last(i)):
@@ -124,9 +135,9 @@ def _single(matrix: Matrix) -> Any:
 
 
 class _State(State):
-    def __init__(self, problem: Any, w: np.ndarray):
+    def __init__(self, problem: Any, w: np.ndarray, b: float):
         n = problem.n
-        self.w = w
+        self.w, self.b = w, b
         self.Xw = problem.margins(w) if w.any() else np.zeros(n)
         self.a, self.r, self.h = np.empty(n), np.empty(n), np.empty(n)
         self.spare = [np.empty(n) for _ in range(4)]
@@ -143,7 +154,7 @@ class _State(State):
 
 @dataclass(frozen=True)
 class NewtonCG(Solver):
-    """Truncated Newton with conjugate gradients over the rows, for smooth losses with l2; no intercept.
+    """Truncated Newton with conjugate gradients over the rows, for smooth losses with l2.
 
     Parameters
     ----------
@@ -161,17 +172,16 @@ class NewtonCG(Solver):
         smooth=True,
         strongly_convex=True,
         rotates=True,
-        no_intercept=True,
     )
 
     def init(self, problem: Any, start: Point | None, rng: np.random.Generator) -> _State:
         if start is not None:
-            w = start.w
-        elif problem.n >= TALL * problem.d:  # an epoch of dual ascent finds out which rows matter (60,000 x 780: 1.0 -> 0.9 s)
-            w = swept_once(problem, rng)
+            w, b = start.w, start.b
+        elif problem.n >= TALL * problem.d and not problem.fit_intercept:
+            w, b = swept_once(problem, rng), 0.0  # an epoch of dual ascent finds out which rows matter (60,000 x 780: 1.0 -> 0.9 s)
         else:
-            w = np.zeros(problem.d)
-        state = _State(problem, w)
+            w, b = np.zeros(problem.d), problem.constant
+        state = _State(problem, w, b)
         self._expand(problem, state)
         if not w.any():
             self._judge(problem, state, state.a, problem.constant_gradient)
@@ -182,7 +192,7 @@ class NewtonCG(Solver):
     def _expand(self, problem: Any, state: _State) -> None:
         """Slopes and curvatures at the present point."""
         new = (state.spare[0], state.a, state.r, state.h)
-        state.value = expand_at(problem.loss, problem.y, problem.s, state.Xw, state.Xw, 0.0, 0.0, *new)
+        state.value = expand_at(problem.loss, problem.y, problem.s, state.Xw, state.Xw, 0.0, state.b, *new)
 
     def _judge(self, problem: Any, state: _State, dual: np.ndarray, Xta: np.ndarray) -> None:
         state.dual, state.Xta = dual, Xta
@@ -207,17 +217,18 @@ class NewtonCG(Solver):
         return np.sort(order[left_out:])
 
     def step(self, problem: Any, state: _State) -> None:
-        alpha = problem.penalty.strong_convexity
-        gradient = (state.Xta if state.dual is state.a else problem.matrix.rmatvec(state.r)) + alpha * state.w
+        alpha, d, free = problem.penalty.strong_convexity, problem.d, int(problem.fit_intercept)
+        gradient = np.full(d + free, state.r.sum())
+        gradient[:d] = (state.Xta if state.dual is state.a else problem.matrix.rmatvec(state.r)) + alpha * state.w
         share = self._share(state, float(np.linalg.norm(gradient)))
         h = state.h
         if not getattr(problem.loss, "curvature_is_smooth", False):
             h = state.faded = np.maximum(h, FADING * state.faded)
-        norms = problem.matrix.row_square_norms
+        norms = problem.matrix.row_square_norms + free
         weight = h * norms
         chosen = self._choose_rows(weight, share)
         model = (state.rows, chosen, h[chosen].astype(np.float32), np.float32(alpha))
-        diagonal, p = np.empty((2, problem.d), dtype=np.float32)
+        diagonal, p = np.empty((2, d + free), dtype=np.float32)
         model_diagonal(*model, diagonal)
         if state.price < min(AFFORDABLE, state.products):  # the last model would have been worth it
             state.inverse = inverse_of_sample(state.rows, chosen, weight[chosen], norms[chosen], diagonal)
@@ -225,19 +236,19 @@ class NewtonCG(Solver):
         goal = (state.inverse, gradient.astype(np.float32), diagonal, np.float32(share), state.radius)
         count, length = minimise_model(*model, *goal, MOST_PRODUCTS, p)
         state.products = count
-        move = p.astype(np.float64)
+        move, shift = p[:d].astype(np.float64), float(p[d]) if free else 0.0
         along = problem.margins(move)
         state.accesses += (2.0 + 2.0 * count * len(chosen) / problem.n) * problem.matrix.nnz
         before = state.value + problem.penalty.value(state.w)
         slopes, curvatures = state.a, h
-        size = self._search(problem, state, move, along)
+        size = self._search(problem, state, move, along, shift)
         if size < 0.25:
             state.radius = max(4.0 * size, 0.1) * length
         elif size >= 1.0:
             state.radius *= 4.0
         if size == 1.0 and state.relative_gap < 0.03:
             dual, weighted = np.empty(problem.n), np.empty(problem.n)
-            model_slopes(problem.loss, problem.y, problem.s, slopes, curvatures, along, 0.0, dual, weighted)
+            model_slopes(problem.loss, problem.y, problem.s, slopes, curvatures, along, shift, dual, weighted)
             self._judge(problem, state, dual, problem.matrix.rmatvec(weighted))
             state.accesses += problem.matrix.nnz
         else:
@@ -246,20 +257,20 @@ class NewtonCG(Solver):
         state.idle = 0 if after < before - 1e-15 * abs(before) else state.idle + 1
         state.stalled = state.idle >= 5
 
-    def _search(self, problem: Any, state: _State, move: np.ndarray, along: np.ndarray) -> float:
+    def _search(self, problem: Any, state: _State, move: np.ndarray, along: np.ndarray, shift: float) -> float:
         """Go along the move as far as it pays; returns the size of the step."""
-        data = (problem.loss, problem.penalty, problem.y, problem.s, state.Xw, along, 0.0, 0.0, state.r, state.value)
+        data = (problem.loss, problem.penalty, problem.y, problem.s, state.Xw, along, state.b, shift, state.r, state.value)
         weights = (np.arange(problem.d), state.w.copy(), move, problem.penalty.strong_convexity, state.w, np.empty(problem.d))
         size, value, _ = search_along(*data, *weights, *state.spare)
         if size > 0.0:
             trial = state.spare
             state.spare = [state.Xw, np.empty(problem.n), state.r, np.empty(problem.n)]  # slopes and curvatures serve the model
             state.Xw, state.a, state.r, state.h = trial
-            state.value = value
+            state.value, state.b = value, state.b + size * shift
         return size
 
     def point(self, problem: Any, state: _State) -> Point:
-        return Point(state.w, 0.0, state.dual, state.Xw, state.Xta, state.value, fresh=True)
+        return Point(state.w, state.b, state.dual, state.Xw, state.Xta, state.value, fresh=True)
 
     def resync(self, problem: Any, state: _State) -> None:
         state.Xw = problem.margins(state.w)

@@ -29,10 +29,12 @@ OPERATIONS_DENSE = 25.0
 
 @kernel
 def gather_rows(rows, drawn, factors, columns, out):
-    """out[k, j] = factors_k columns_j x_ij of the row i = drawn_k."""
+    """out[k, j] = factors_k columns_j x_ij of the row i = drawn_k; x_ij is 1 in a last column, if there is one for an intercept."""
     for k in range(drawn.shape[0]):
         i = drawn[k]
-        out[k, :] = 0.0
+        out[k, : rows.length] = 0.0
+        for j in range(rows.length, out.shape[1]):
+            out[k, j] = factors[k] * columns[j]
         for q in range(rows.first(i), rows.last(i)):
             j = rows.position(i, q)
             out[k, j] = factors[k] * columns[j] * rows.entry(q)
@@ -58,8 +60,8 @@ def inverse_of_sample(
     chosen : array of indices
         Rows that the model reads.
     weight, square_norms : arrays, one number for each chosen row
-        h_i ||x_i||^2 and ||x_i||^2.
-    diagonal : array of shape (d,)
+        h_i ||x_i||^2 and ||x_i||^2, to which the one of an intercept belongs.
+    diagonal : array of shape (d,), or (d + 1,) with an intercept
         Of the matrix of the model.
     """
     d = len(diagonal)
