@@ -34,6 +34,10 @@ class Proximal(NamedTuple):
     def coordinate_map(self, u):
         return self.penalty.coordinate_prox(self.sigma * u, self.sigma)
 
+    @property
+    def is_round(self) -> bool:
+        return getattr(self.penalty, "is_round", False)  # its map is linear then: w = v / mu
+
 
 class _State(State):
     def __init__(self, problem: Any, centre: np.ndarray, centre_b: float, a: np.ndarray, sigma: float, rng: np.random.Generator):
