@@ -35,6 +35,8 @@ __all__ = ["NewtonCD", "sweep_columns"]
 
 FLAT = 1e-3  # times the smoothness: no row has less curvature in a model, so that margins follow from slopes
 SLOW = 0.3  # share of a gap that a sweep leaves: from then on, columns are visited in random order
+LONGER, LONGEST = 1.05, 1.1  # steps, times those to the minimum (20,000 x 50,000 to 1e-6: 4 -> 3 sweeps); the second where a sweep
+LEFT = 0.1  # leaves such a share of the gap: both near 2 / (1 + sqrt(1 - sqrt(share))), which is best for ordered matrices (Young)
 
 
 @kernel
@@ -46,8 +48,8 @@ def begin_model(loss, s, r, h, least, model):
 
 
 @kernel(fast_sums=True)
-def sweep_columns(penalty, cols, order, model, w):
-    """For columns j in order: w_j = argmin of the model, then slopes += h_i x_ij dw_j.
+def sweep_columns(penalty, cols, order, stretch, model, w):
+    """For columns j in order: w_j += stretch (argmin of the model - w_j), then slopes += h_i x_ij dw_j.
 
     Slopes and curvatures of a row lie side by side, in the same line of the cache (20,000 x 50,000: 4.9 -> 4.5 ms). Returns the sum
     of the gaps g_j(w_j) + g_j*(-q_j) + w_j q_j that the weights had when they were met, q_j = sum_i slope_i x_ij.
@@ -63,11 +65,11 @@ def sweep_columns(penalty, cols, order, model, w):
         old = w[j]
         met += penalty.coordinate_value(old) + penalty.coordinate_conjugate(-slope) + old * slope
         if bend > 0.0:
-            w[j] = penalty.coordinate_prox(old - slope / bend, 1.0 / bend)
+            move = stretch * (penalty.coordinate_prox(old - slope / bend, 1.0 / bend) - old)
         else:  # an empty column: the penalty alone
-            w[j] = penalty.coordinate_map(0.0)
-        move = w[j] - old
+            move = penalty.coordinate_map(0.0) - old
         if move != 0.0:
+            w[j] = old + move
             for p in range(cols.first(j), cols.last(j)):
                 i = cols.position(j, p)
                 model[i, 0] += move * cols.entry(p) * model[i, 1]
@@ -93,6 +95,7 @@ class _State(State):
         self.value = 0.0
         self.met = self.expected_gap = float("inf")
         self.idle, self.shuffled = 0, False
+        self.stretch = LONGER if getattr(problem.penalty, "is_round", False) else 1.0  # others have zeros to be met
 
 
 @dataclass(frozen=True)
@@ -128,7 +131,7 @@ class NewtonCD(Solver):
         begin_model(problem.loss, problem.s, state.r, state.h, FLAT * problem.loss.smoothness, state.model)
         if state.shuffled:
             state.order = random_order(state.rng, problem.matrix.cols, problem.d, problem.matrix.nnz)
-        met = sweep_columns(problem.penalty, problem.matrix.cols, state.order, state.model, state.w)
+        met = sweep_columns(problem.penalty, problem.matrix.cols, state.order, state.stretch, state.model, state.w)
         margins_of_move(problem.loss, state.r, state.model, state.along)
         state.accesses += 2 * problem.matrix.nnz
         size = self._search(problem, state, origin)
@@ -137,6 +140,8 @@ class NewtonCD(Solver):
         share = met / state.met
         state.met, state.expected_gap = met, met * share / (problem.scale or 1.0) if share > 0.0 else float("inf")
         state.shuffled = state.shuffled or share > SLOW
+        if share > LEFT and state.stretch > 1.0:
+            state.stretch = LONGEST
         after = state.value + problem.penalty.value(state.w)
         state.idle = 0 if size > 0.0 and after < before - 1e-15 * abs(before) else state.idle + 1
         state.stalled = state.idle >= 5
