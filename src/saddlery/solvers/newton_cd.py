@@ -94,7 +94,7 @@ class _State(State):
         self.order = np.arange(problem.d)
         self.value = 0.0
         self.met = self.expected_gap = float("inf")
-        self.idle, self.shuffled = 0, False
+        self.idle, self.shuffled, self.at_zero = 0, False, False
         self.stretch = LONGER if getattr(problem.penalty, "is_round", False) else 1.0  # others have zeros to be met
 
 
@@ -115,7 +115,7 @@ class NewtonCD(Solver):
         w, b = (np.zeros(problem.d), problem.constant) if start is None else (start.w, start.b)
         state = _State(problem, w, b, rng)
         self._expand(problem, state)
-        state.premature = start is None
+        state.at_zero = start is None
         return state
 
     def _expand(self, problem: Any, state: _State) -> None:
@@ -127,7 +127,7 @@ class NewtonCD(Solver):
 
     def step(self, problem: Any, state: _State) -> None:
         before = state.value + problem.penalty.value(state.w)
-        origin = state.w.copy()
+        origin, state.at_zero = state.w.copy(), False
         begin_model(problem.loss, problem.s, state.r, state.h, FLAT * problem.loss.smoothness, state.model)
         if state.shuffled:
             state.order = random_order(state.rng, problem.matrix.cols, problem.d, problem.matrix.nnz)
@@ -163,6 +163,8 @@ class NewtonCD(Solver):
         return size
 
     def point(self, problem: Any, state: _State) -> Point:
+        if state.at_zero:  # no slopes yet: a dual point of zeros is as good, and its products are known
+            return Point(state.w, state.b, np.zeros(problem.n), state.Xw, np.zeros(problem.d), state.value)
         return Point(state.w, state.b, None)  # margins and slopes are computed from the data: that is what proves them
 
     def resync(self, problem: Any, state: _State) -> None:
