@@ -89,7 +89,7 @@ def test_classes_that_can_be_told_apart():
 def test_alignment_of_columns():
     rng = np.random.default_rng(0)
     X = sp.random_array((3000, 200), density=0.1, rng=rng, data_sampler=rng.standard_normal).tocsr()
-    assert Matrix(X).alignment == pytest.approx(1.0, abs=0.15)
+    assert Matrix(X).alignment == pytest.approx(1.0, abs=0.3)
     positive = X.copy()
     positive.data = np.ones_like(X.data)
     assert Matrix(positive).alignment > 10.0

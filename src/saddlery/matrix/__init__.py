@@ -28,7 +28,7 @@ SHORT = 24  # entries: loops over shorter rows spend their time on beginning and
 ROOM = 30_000_000  # entries: larger data are not copied for the sake of speed alone
 SPARSE_SIZE, SPARSE_SHARE = 5000, 25  # a factor of so many numbers is looked at: less than 1 in 25 not zero makes it sparse,
 SPARSE_HELD = 10  # or 1 in 10 where the vectors of sparse data that this takes are there (mnist: 45 -> 12 ms)
-SAMPLE = 1000  # rows that are looked at to see how columns relate
+SAMPLE = 400  # rows that are looked at to see how columns relate
 COPIED = 512  # rows or columns of float32 data that are copied at a time for a product with several vectors
 Vectors = DenseVectors | SparseVectors
 
