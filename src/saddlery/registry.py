@@ -112,6 +112,7 @@ SOLVERS = Registry(
     {
         "prox_newton": "saddlery.solvers.prox_newton:ProxNewton",
         "newton_cg": "saddlery.solvers.newton_cg:NewtonCG",
+        "newton_cd": "saddlery.solvers.newton_cd:NewtonCD",
         "covariance": "saddlery.solvers.covariance:Covariance",
         "interior_point": "saddlery.solvers.interior_point:InteriorPoint",
         "active_sdca": "saddlery.solvers.active_sdca:ActiveSDCA",

@@ -69,9 +69,21 @@ def test_sdca_foresees_its_gap(loss):
 
 
 def test_dual_step_is_the_prox():
+    """To a tenth of the move, whatever the strength is; to many digits towards the end."""
     loss = sd.losses.Logistic()
-    for y, a, z, step in [(1.0, -0.3, 0.7, 2.0), (-1.0, 0.999, -3.0, 0.01), (1.0, 0.0, 30.0, 1.0), (1.0, -1.0, -5.0, 1e-4)]:
-        assert loss.dual_step(y, a, z, step) == pytest.approx(loss.dual_prox(y, a + step * z, step), abs=1e-8)
+    cases = [(1.0, -0.3, 0.7, 2.0), (-1.0, 0.999, -3.0, 0.01), (1.0, 0.0, 30.0, 1.0), (1.0, -1.0, -5.0, 1e-4)]
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        y = rng.choice([-1.0, 1.0])
+        cases.append((y, -y * rng.random(), 3.0 * rng.standard_normal(), 10.0 ** rng.uniform(-8.0, 2.0)))
+    for y, a, z, step in cases:
+        best = loss.dual_prox(y, a + step * z, step)
+        assert loss.dual_step(y, a, z, step) == pytest.approx(best, abs=0.1 * abs(best - a) + 1e-15)
+        assert 0.0 <= -y * loss.dual_step(y, a, z, step) <= 1.0
+        if step > 1e-4:
+            near = best + 1e-4 * (a - best)
+            again = loss.dual_step(y, near, z + (a - near) / step, step)
+            assert again == pytest.approx(best, abs=1e-12 + 1e-4 * abs(near - best))
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=str)

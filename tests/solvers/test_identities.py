@@ -38,7 +38,10 @@ def test_sdca_never_lowers_the_dual(any_loss, penalty, make_problem):
 
 @PENALTY
 def test_sequential_dual_updates_are_sdca(any_loss, penalty, make_problem):
-    """(13) of the paper, z and x refreshed after each row, with eta_i = n^2 mu / ||a_i||^2: the numbers of SDCA in that order."""
+    """(13) of the paper, z and x refreshed after each row, with eta_i = n^2 mu / ||a_i||^2: the numbers of SDCA in that order.
+
+    Its prox is taken as `dual_step` computes it, which tests of dual sweeps compare with the exact one.
+    """
     problem = make_problem(any_loss, penalty)
     A, n, mu, lam = problem.matrix.values, problem.n, problem.penalty.strong_convexity, problem.penalty.threshold
     y, z = np.zeros(n), np.zeros(problem.d)
@@ -52,7 +55,7 @@ def test_sequential_dual_updates_are_sdca(any_loss, penalty, make_problem):
             v = -z / n
             x = np.sign(v) * np.maximum(np.abs(v) - lam, 0.0) / mu
             tau = n * mu / (A[i] @ A[i])  # eta_i / n
-            new = any_loss.dual_prox(problem.y[i], y[i] + tau * (A[i] @ x), tau)
+            new = any_loss.dual_step(problem.y[i], y[i], A[i] @ x, tau)
             z, y[i] = z + (new - y[i]) * A[i], new
         np.testing.assert_allclose(state.a, y, atol=1e-12)
         np.testing.assert_allclose(state.v, -z / n, atol=1e-12)

@@ -55,6 +55,27 @@ def _solve_logit(p, m, step, short):
     return u
 
 
+@kernel
+def _ascend(p, m, step):
+    """The sigmoid of the root of h(u), above: by one step of Halley from -m where its error cannot matter, else by many.
+
+    The move of the logit is -1 / step times that of p, and a step of the length e ends within e^3 / 12, so that p is wrong by less
+    than a twelfth of its move where e^2 sigmoid' < step; towards the end that is nothing. Of short moves the exponential is a
+    polynomial: one call of exp instead of three (mushrooms, an epoch of dual ascent: 1.3 -> 0.8 ms).
+    """
+    e = decaying_exp(-abs(m))
+    rest = 1.0 / (1.0 + e)
+    q, bend = (e if m > 0.0 else 1.0) * rest, e * rest * rest
+    slope = step + bend
+    square = slope * slope
+    move = (q - p) * slope / max(square - 0.5 * (q - p) * bend * (1.0 - 2.0 * q), 0.5 * square)
+    if abs(move) > 0.5 or bend * move * move > step:
+        return _sigmoid(_solve_logit(p, m, step, 1e-3))
+    t = -move if m > 0.0 else move
+    e *= 1.0 + t * (1.0 + t * (0.5 + t * (1.0 / 6.0 + t * (1.0 / 24.0 + t * (1.0 / 120.0)))))
+    return (e if m > 0.0 else 1.0) / (1.0 + e)
+
+
 @loss
 class Logistic(NamedTuple):
     """Logistic loss ``log(1 + exp(-y z))`` for y in {-1, +1}.
@@ -108,7 +129,7 @@ class Logistic(NamedTuple):
         return -y * _sigmoid(_solve_logit(-y * a, 0.0, step, 1e-5))
 
     def dual_step(self, y, a, z, step):
-        return -y * _sigmoid(_solve_logit(-y * a, y * z, step, 1e-3))  # towards the end from near the root: a single step
+        return -y * _ascend(-y * a, y * z, step)
 
     def dual_lower(self, y):
         return -1.0 if y > 0.0 else 0.0

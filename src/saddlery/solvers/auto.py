@@ -103,6 +103,10 @@ class Facts:
         return top * problem.loss.smoothness / problem.penalty.strong_convexity
 
     @property
+    def alignment(self) -> float:
+        return self.problem.matrix.alignment
+
+    @property
     def gram_passes(self) -> float:
         """Cost of the Gram matrix of all columns and of a solution on it, in passes over the data."""
         n, d, entries = self.problem.n, self.problem.d, self.problem.matrix.nnz

@@ -35,6 +35,7 @@ __all__ = [
     "dual_steps",
     "gap_at_end",
     "new_seed",
+    "random_order",
     "row_order",
     "starting_dual",
     "swept_once",
@@ -116,15 +117,19 @@ def new_seed(rng: np.random.Generator) -> np.ndarray:
 
 
 def row_order(rng: np.random.Generator, matrix: Matrix) -> np.ndarray:
-    """The rows in random order; of data larger than a cache, short neighbours stay together (20,000 x 50,000: 8.8 -> 3.9 ms).
+    """The rows in random order; see :func:`random_order`."""
+    return random_order(rng, matrix.rows, matrix.shape[0], matrix.nnz)
+
+
+def random_order(rng: np.random.Generator, vectors: Any, n: int, entries: int) -> np.ndarray:
+    """Vectors in random order; of data larger than a cache, short neighbours stay together (20,000 x 50,000: 8.8 -> 3.9 ms).
 
     Where reading is cheap they do not, as neighbours that are alike make epochs less worth (w8a, hinge: 186 -> 383 ms).
     """
-    n = matrix.shape[0]
-    group = int(min(TOGETHER * n // max(matrix.nnz, 1), LARGEST_GROUP, n // LEAST_GROUPS))
-    if group <= 1 or matrix.nnz < IN_CACHE:
+    group = int(min(TOGETHER * n // max(entries, 1), LARGEST_GROUP, n // LEAST_GROUPS))
+    if group <= 1 or entries < IN_CACHE:
         order = np.arange(n)
-        shuffle(matrix.rows, order, new_seed(rng))
+        shuffle(vectors, order, new_seed(rng))
         return order
     starts = rng.permutation((n + group - 1) // group) * group
     order = (starts[:, None] + np.arange(group)).ravel()
