@@ -140,6 +140,19 @@ def effort(penalty, size):
 
 
 @kernel
+def support_of(penalty, u, free, face):
+    """The components that are not zero and the free one, into `face`; returns their number, or -1 if there is no room for them."""
+    size = 0
+    for j in range(u.shape[0]):
+        if u[j] != 0.0 or j >= u.shape[0] - free:
+            if size == face.shape[0]:
+                return -1
+            face[size] = j
+            size += 1
+    return size
+
+
+@kernel
 def solve_small_model(penalty, gram, u, q, free, l1, l2, tol, epochs, rounds, face, system, slope):
     """Coordinate descent on the Gram matrix, with exact solves on the support between rounds of it.
 
@@ -151,13 +164,9 @@ def solve_small_model(penalty, gram, u, q, free, l1, l2, tol, epochs, rounds, fa
         spent += count
         if largest <= tol:
             break
-        size = 0
-        for j in range(u.shape[0]):
-            if u[j] != 0.0 or j >= u.shape[0] - free:
-                if size == face.shape[0]:
-                    return largest, False, spent
-                face[size] = j
-                size += 1
+        size = support_of(penalty, u, free, face)
+        if size < 0:
+            return largest, False, spent
         face_system(penalty, gram, u, q, free, face[:size], l1, l2, system, slope)
         if factorise(penalty, system, size):
             solve_factorised(penalty, system, size, slope)
@@ -170,7 +179,7 @@ def solve_small_model(penalty, gram, u, q, free, l1, l2, tol, epochs, rounds, fa
 @kernel
 def solve_each_multiple(penalty, factors, gram, q, l1, l2, accuracy, rounding, epochs, rounds, out):
     """out_k = argmin_u q.u + u'Gu/2 + f_k g(u), each from the one before: the model divided by f_k has g itself as penalty."""
-    size = q.shape[0]
+    size, free = q.shape[0], np.int64(0)  # a number with a type: a literal would be compiled for once more
     u, scaled, system = np.zeros(size), np.empty_like(gram), np.empty_like(gram)
     face, slope = np.empty(size, np.int64), np.empty(size)
     rounding *= largest(penalty, q)
@@ -183,7 +192,7 @@ def solve_each_multiple(penalty, factors, gram, q, l1, l2, accuracy, rounding, e
         violation = worst_violation(penalty, u, q)
         tol = max(accuracy * violation, rounding / f)
         if violation > tol:
-            solve_small_model(penalty, scaled, u, q, 0, l1, l2, tol, epochs, rounds, face, system, slope)
+            solve_small_model(penalty, scaled, u, q, free, l1, l2, tol, epochs, rounds, face, system, slope)
         for i in range(u.shape[0]):
             q[i] *= f
             out[k, i] = u[i]
