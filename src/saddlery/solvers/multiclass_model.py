@@ -23,6 +23,7 @@ from saddlery.solvers.gram_model import gram_descent, worst_violation
 
 __all__ = [
     "Pairs",
+    "alike_gram",
     "bend",
     "best_of_two",
     "gram_model",
@@ -161,6 +162,25 @@ def pair_gram(
         total[np.arange(m, size), np.arange(m, size)] += own[np.arange(m, size), -1]
     gram = np.empty((size, size))
     mirror(penalty, total, 1.0 / tau, 1e-7 if dtype == np.float32 else 1e-10, gram)  # what rounding may have taken from convexity
+    return gram
+
+
+def alike_gram(
+    penalty: Any, columns: np.ndarray, place: np.ndarray, pairs: Pairs, v: np.ndarray, s: np.ndarray, tau: float
+) -> np.ndarray:
+    """H where all rows have the same probabilities v, as at W = 0: sum_i s_i x_ij x_ij' times v_l (1[l = l'] - v_l').
+
+    Of c columns it takes n c^2 products, not n m^2 (satimage, 64 pairs of 2000 rows: 0.6 -> 0.15 ms).
+    """
+    k = len(v)
+    scaled = columns * np.sqrt(s).astype(columns.dtype)
+    products = np.dot(scaled, scaled.T).astype(np.float64)
+    classes = (np.diag(v) - np.outer(v, v)) / tau
+    cls = np.concatenate([pairs.cls, np.arange(k)])[: len(place)]
+    gram = products.take(place, axis=0).take(place, axis=1)
+    gram *= classes.take(cls, axis=0).take(cls, axis=1)
+    spots = np.arange(len(place))
+    gram[spots, spots] += 1e-7 * gram.trace() / max(len(place), 1)  # what single precision may have taken from convexity
     return gram
 
 

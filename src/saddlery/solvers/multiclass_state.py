@@ -60,7 +60,6 @@ class NewtonState(State):
         self.b, self.rng, self.codes = b, rng, problem.codes
         block = np.empty((6, k, n))  # at once: large arrays take large pages, and pages of small ones took 9 of 64 ms on letter
         self.V, self.T, self.spare = block[0], block[2], [block[3], block[1]]
-        self.T[:] = 0.0
         self.along, self.weighted = block[4], block[5]  # X D; s (V - Y)
         self.fewest = max(FEWEST, min(problem.d * k, n) // FEW)  # pairs that may enter in one round, at least
         self.single: Any = None  # V and a product in single precision
@@ -71,6 +70,7 @@ class NewtonState(State):
         self.judged = False  # whether G and A are those of the present point
         self.dual: Any = None  # a dual point and its product that are better than A and G
         self.fresh: Any = None  # X'(s A) by classes, where the pass that made V made this too
+        self.alike = False  # whether all rows have the same probabilities
         self.unseen, self.trusting = False, True  # whether the last step was taken unseen, and whether steps may be
         self.given: Any = None  # the start, until the first step
         self.against = 0.0  # sum_i s_i (1 - V_iy)
@@ -180,7 +180,10 @@ class Present(Solver):
         else:
             if state.w.any():
                 self._multiply(problem, state)
+            else:
+                state.T[:] = 0.0
             self._expand(problem, state)
+        state.alike = self.margin == 0.0 and not state.w.any()
         self._judge(problem, state)
         return state
 
