@@ -26,7 +26,8 @@ from saddlery.solvers.multiclass_rows import add_pairs, balance, expand_rows, gr
 __all__ = ["Forecast", "NewtonState", "Present"]
 
 FEWEST = 64  # pairs that may enter in one round, at least,
-FEW = 32  # or one in so many of all pairs, or rows
+FEW = 32  # or one in so many of all pairs, or rows,
+PER_CLASS = 5  # or so many for each class
 NEAR = 0.8  # share of the threshold above which a slope makes a pair of tall data enter: the model can then be used longer
 FEW_WEIGHTS = 8  # one in so many, below which margins are added up by single weights (mnist at 0.1: 46 -> 11 ms)
 SAFE = 0.8  # of the gap that is asked for: where a model promises this, it need not be solved further
@@ -61,7 +62,7 @@ class NewtonState(State):
         block = np.empty((6, k, n))  # at once: large arrays take large pages, and pages of small ones took 9 of 64 ms on letter
         self.V, self.T, self.spare = block[0], block[2], [block[3], block[1]]
         self.along, self.weighted = block[4], block[5]  # X D; s (V - Y)
-        self.fewest = max(FEWEST, min(problem.d * k, n) // FEW)  # pairs that may enter in one round, at least
+        self.fewest = max(FEWEST, min(problem.d * k, n) // FEW, PER_CLASS * k)  # pairs that may enter in one round, at least
         self.single: Any = None  # V and a product in single precision
         self.room = new_room(k)
         self.tau = 1.0
