@@ -63,7 +63,6 @@ class NewtonState(State):
         self.V, self.T, self.spare = block[0], block[2], [block[3], block[1]]
         self.along, self.weighted = block[4], block[5]  # X D; s (V - Y)
         self.fewest = max(FEWEST, min(problem.d * k, n) // FEW, PER_CLASS * k)  # pairs that may enter in one round, at least
-        self.single: Any = None  # V and a product in single precision
         self.room = new_room(k)
         self.tau = 1.0
         self.smooth = self.value = 0.0  # the loss that is expanded, and that of the problem

@@ -189,11 +189,8 @@ class NewtonStep(ColumnStep):
     def _curvature(self, problem: Any, state: NewtonState, penalty: Any, free: int) -> Curvature:
         """The function that multiplies H of all rows with a move of the pairs and the intercepts."""
         columns, _ = self._copied(problem, state, state.pairs)
-        if state.single is None:
-            state.single = np.empty((2, *state.V.shape), dtype=np.float32)
-        V, Z = state.single
-        V[:] = state.V
-        return Curvature(penalty, columns, state.place, state.pairs, V, (problem.s / state.tau).astype(np.float32), Z, free)
+        V, s = state.V.astype(np.float32), (problem.s / state.tau).astype(np.float32)
+        return Curvature(penalty, columns, state.place, state.pairs, V, s, free)
 
     def _gram(self, problem: Any, state: NewtonState, penalty: Any, free: int) -> np.ndarray:
         """The model's matrix from all rows that matter, or from a sample of edges."""
@@ -251,7 +248,7 @@ class NewtonStep(ColumnStep):
                 spread_columns(problem.matrix.cols, new, columns[held:])
             else:
                 gather_columns(problem.matrix.rows, new, columns[held:-1])
-            squares = np.einsum("ij,ij,j->i", columns[held:], columns[held:], problem.s.astype(self.precision))
+            squares = np.dot(columns[held:] * columns[held:], problem.s.astype(self.precision))
             state.squares = np.append(state.squares[:held], squares)
             state.columns, state.place[new] = columns, held + np.arange(len(new))
         return state.columns, state.place[pairs.feature]
