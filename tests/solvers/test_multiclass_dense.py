@@ -9,7 +9,7 @@ import saddlery as sd
 from saddlery.losses.rows import inside_simplex
 from saddlery.losses.softmax import Softmax
 from saddlery.solvers.multiclass_dense import dense_model, dense_pass
-from saddlery.solvers.multiclass_model import AT_A_TIME, Curvature, Pairs
+from saddlery.solvers.multiclass_model import MOST_ROWS, Curvature, Pairs
 from saddlery.solvers.multiclass_newton import MulticlassNewton
 from saddlery.solvers.multiclass_rows import BLOCK, gradient_of, model_rows, new_room
 
@@ -83,11 +83,11 @@ def test_dense_and_sparse_data_end_alike():
 
 def test_products_with_the_curvature_do_not_depend_on_blocks():
     rng = np.random.default_rng(4)
-    n, d, k = 2 * AT_A_TIME + 17, 3, 4
+    n, d, k = 2 * MOST_ROWS + 17, 3, 4
     columns, V = rng.standard_normal((d + 1, n)).astype(np.float32), rng.dirichlet(np.ones(k), n).T.astype(np.float32).copy()
     s = np.full(n, 1.0 / n, dtype=np.float32)
     pairs, move = Pairs(np.arange(d * k), k), rng.standard_normal(d * k)
-    product = Curvature(None, columns, np.arange(d), pairs, V, s, np.empty_like(V), 0)
+    product = Curvature(None, columns, np.arange(d), pairs, V, s, 0)
     assert product.width < n
     blocks, slopes = product(move), product.slopes.copy()
     product.width = n

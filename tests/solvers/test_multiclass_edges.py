@@ -11,7 +11,7 @@ from saddlery.matrix import as_matrix
 from saddlery.problems.multiclass import MulticlassProblem
 from saddlery.solvers import multiclass_step
 from saddlery.solvers.multiclass_edges import edge_gram
-from saddlery.solvers.multiclass_model import Pairs, pair_gram
+from saddlery.solvers.multiclass_model import Pairs, alike_gram, pair_gram
 from saddlery.solvers.multiclass_newton import MulticlassNewton
 
 L1 = sd.penalties.L1(0.01)
@@ -63,7 +63,7 @@ def tall(seed: int = 0) -> MulticlassProblem:
 
 
 def test_early_models_are_not_refined_and_the_end_is_exact(monkeypatch):
-    monkeypatch.setattr(multiclass_step, "CHEAP", 0.0)
+    monkeypatch.setattr(multiclass_step, "CHEAP_LATER", 0.0)
     monkeypatch.setattr(multiclass_step, "CHEAP_EARLY", 0.0)
     refined, solved = [], []
     curvature, solve = MulticlassNewton._curvature, MulticlassNewton._solve_gram
@@ -120,8 +120,30 @@ def test_what_a_model_promises_is_kept(monkeypatch):
 
     monkeypatch.setattr(MulticlassNewton, "_refine", noted)
     monkeypatch.setattr(MulticlassNewton, "_judge_model", ended)
-    monkeypatch.setattr(multiclass_step, "CHEAP", 0.0)
+    monkeypatch.setattr(multiclass_step, "CHEAP_LATER", 0.0)
     solution = sd.solve(tall(), solver=MulticlassNewton(), tol=1e-3)
     assert promises[-1] == pytest.approx(judged[-1], rel=0.02)
     assert solution.certificate.relative_gap <= 1.3 * judged[-1]
     assert solution.certificate.relative_gap <= 1e-3
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+def test_where_rows_are_alike_the_columns_give_the_exact_matrix(intercept):
+    X, pairs, _, s, free, _ = model(intercept)
+    v = np.array([0.5, 0.2, 0.1, 0.2])
+    columns, place = np.vstack([X.T, np.ones(len(s))]), np.concatenate([pairs.feature, np.full(free, X.shape[1])])
+    exact = pair_gram(L1, columns, place, pairs, np.repeat(v[:, None], len(s), axis=1), s, 0.5, np.float64)
+    np.testing.assert_allclose(alike_gram(L1, columns, place, pairs, v, s, 0.5), exact, atol=1e-6 * np.abs(exact).max())
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+def test_only_the_first_model_is_that_of_rows_which_are_alike(monkeypatch, intercept):
+    seen, made = [], multiclass_step.alike_gram
+    monkeypatch.setattr(multiclass_step, "alike_gram", lambda *args: seen.append(args) or made(*args))
+    problem = tall()
+    problem = MulticlassProblem(problem.matrix.values, problem.codes, penalty=problem.penalty, fit_intercept=intercept)
+    solution = sd.solve(problem, solver=MulticlassNewton(), tol=1e-6)
+    assert solution.certificate.relative_gap <= 1e-6
+    assert len(seen) == 1  # of a part of the rows
+    sd.solve(problem, solver=MulticlassNewton(), tol=1e-8, start=solution)
+    assert len(seen) == 1

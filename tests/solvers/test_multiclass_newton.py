@@ -269,7 +269,7 @@ def test_products_with_the_curvature_tell_of_pairs_that_are_missed():
     place = np.array([0, -1, 1, 2])
     pairs = Pairs(np.array([0, 2, 7, 10]), k)
     single = V.astype(np.float32)
-    product = Curvature(None, columns, place, pairs, single, s.astype(np.float32), np.empty_like(single), 0)
+    product = Curvature(None, columns, place, pairs, single, s.astype(np.float32), 0)
     step = np.zeros(d * k)
     step[pairs.keys] = move = rng.standard_normal(pairs.m)
     Z = (X @ step.reshape(d, k)).T

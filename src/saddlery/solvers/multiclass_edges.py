@@ -80,17 +80,34 @@ def draw_edges(penalty, V, s, chances, unit, offset, first, second, rows, weight
 
 
 @kernel
-def gather(rows, chosen, roots, mine, others, spread, A, B):
+def sort_edges(penalty, first, second, count, k):
+    """The order of the edges by their two classes: counted, by the second first."""
+    order, last = np.empty(count, np.int64), np.arange(count)
+    for classes in (second, first):
+        starts = np.zeros(k + 1, np.int64)
+        for e in range(count):
+            starts[classes[e] + 1] += 1
+        for l in range(k):
+            starts[l + 1] += starts[l]
+        for e in last:
+            order[starts[classes[e]]] = e
+            starts[classes[e]] += 1
+        order, last = last, order
+    return last
+
+
+@kernel
+def gather(rows, edges, chosen, weights, mine, others, spread, A, B):
     """A[e, p] = x_ij sqrt(w), for the row i and the weight w of an edge e and the features j of the pairs p of its one class; B of
     its other. `spread` is room for one row, all zeros but for a last number that stays."""
-    for e in range(chosen.shape[0]):
-        i = chosen[e]
+    for e in range(edges.shape[0]):
+        i, root = chosen[edges[e]], np.float32(np.sqrt(weights[edges[e]]))
         for p in range(rows.first(i), rows.last(i)):
             spread[rows.position(i, p)] = rows.entry(p)
         for p in range(mine.shape[0]):
-            A[e, p] = spread[mine[p]] * roots[e]
+            A[e, p] = spread[mine[p]] * root
         for p in range(others.shape[0]):
-            B[e, p] = spread[others[p]] * roots[e]
+            B[e, p] = spread[others[p]] * root
         for p in range(rows.first(i), rows.last(i)):
             spread[rows.position(i, p)] = 0.0
 
@@ -105,55 +122,62 @@ def add_block(penalty, block, sign, out):
 
 
 @kernel
-def add_edges(rows, penalty, feature, bounds, groups, first, second, chosen, roots, spread, gram):
-    """gram += the blocks (l, l), (l', l') and, with a minus, (l, l') of all edges. These are sorted by their two classes l < l'."""
+def add_edges(rows, penalty, feature, bounds, order, first, second, chosen, weights, spread, gram):
+    """gram += the blocks (l, l), (l', l') and, with a minus, (l, l') of all edges, in an order by their two classes l < l'."""
     most = 0
     for l in range(bounds.shape[0] - 1):
         most = max(most, bounds[l + 1] - bounds[l])
     copies, blocks = np.empty((2, CHUNK * most), dtype=np.float32), np.empty(most * most, dtype=np.float32)
-    for g in range(groups.shape[0] - 1):
-        l, r = first[groups[g]], second[groups[g]]
+    high = 0
+    while high < order.shape[0]:
+        low = high
+        l, r = first[order[low]], second[order[low]]
+        while high < min(low + CHUNK, order.shape[0]) and first[order[high]] == l and second[order[high]] == r:
+            high += 1
         a, b, c, d = bounds[l], bounds[l + 1], bounds[r], bounds[r + 1]
-        for low in range(groups[g], groups[g + 1], CHUNK):
-            high = min(low + CHUNK, groups[g + 1])
-            count = high - low
-            A, B = copies[0, : count * (b - a)].reshape((count, b - a)), copies[1, : count * (d - c)].reshape((count, d - c))
-            gather(rows, chosen[low:high], roots[low:high], feature[a:b], feature[c:d], spread, A, B)
-            if b > a:
-                block = blocks[: (b - a) * (b - a)].reshape((b - a, b - a))
-                np.dot(A.T, A, block)
-                add_block(penalty, block, 1.0, gram[a:b, a:b])
-            if d > c:
-                block = blocks[: (d - c) * (d - c)].reshape((d - c, d - c))
-                np.dot(B.T, B, block)
-                add_block(penalty, block, 1.0, gram[c:d, c:d])
-            if b > a and d > c:
-                block = blocks[: (b - a) * (d - c)].reshape((b - a, d - c))
-                np.dot(A.T, B, block)
-                add_block(penalty, block, -1.0, gram[a:b, c:d])
+        count = high - low
+        A, B = copies[0, : count * (b - a)].reshape((count, b - a)), copies[1, : count * (d - c)].reshape((count, d - c))
+        gather(rows, order[low:high], chosen, weights, feature[a:b], feature[c:d], spread, A, B)
+        if b > a:
+            block = blocks[: (b - a) * (b - a)].reshape((b - a, b - a))
+            np.dot(A.T, A, block)
+            add_block(penalty, block, 1.0, gram[a:b, a:b])
+        if d > c:
+            block = blocks[: (d - c) * (d - c)].reshape((d - c, d - c))
+            np.dot(B.T, B, block)
+            add_block(penalty, block, 1.0, gram[c:d, c:d])
+        if b > a and d > c:
+            block = blocks[: (b - a) * (d - c)].reshape((b - a, d - c))
+            np.dot(A.T, B, block)
+            add_block(penalty, block, -1.0, gram[a:b, c:d])
+
+
+@kernel
+def sampled_gram(rows, penalty, V, s, d, feature, bounds, edges, offset):
+    """H of about so many edges. All in one kernel: between the parts of it Python took a third of the time (letter, 2000 rows)."""
+    chances = np.empty(V.shape[1])
+    unit = max(row_chances(penalty, V, s, chances) / edges, 1e-300)
+    places, weights = np.empty((3, edges + 2), np.int64), np.empty(edges + 2)
+    first, second, chosen = places[0], places[1], places[2]
+    count = draw_edges(penalty, V, s, chances, unit, offset, first, second, chosen, weights)
+    order = sort_edges(penalty, first, second, count, V.shape[0])
+    gram, spread = np.zeros((feature.shape[0], feature.shape[0])), np.zeros(d + 1)
+    spread[d] = 1.0
+    add_edges(rows, penalty, feature, bounds, order, first, second, chosen, weights, spread, gram)
+    mirror(penalty, gram, 1.0, ROUNDING, gram)
+    return gram
 
 
 def edge_gram(
     penalty: Any, rows: Any, pairs: Pairs, V: np.ndarray, s: np.ndarray, d: int, edges: int, free: int, rng: np.random.Generator
 ) -> np.ndarray:
     """H of about so many edges, with `free` intercepts at its end; `rows` are those of X."""
+    if not free:  # pairs are sorted by class
+        return sampled_gram(rows, penalty, V, s, d, pairs.feature, pairs.starts, edges, rng.random())
     k = len(V)
     cls, feature = np.concatenate([pairs.cls, np.arange(free)]), np.concatenate([pairs.feature, np.full(free, d)])
     order = np.argsort(cls, kind="stable")  # the classes one after the other, each with its intercept
     bounds = np.searchsorted(cls[order], np.arange(k + 1))
-    chances = np.empty(V.shape[1])
-    unit = max(row_chances(penalty, V, s, chances) / edges, 1e-300)
-    first, second, chosen = np.empty((3, edges + 2), dtype=np.int64)
-    weights = np.empty(edges + 2)
-    count = draw_edges(penalty, V, s, chances, unit, rng.random(), first, second, chosen, weights)
-    code = first[:count] * k + second[:count]
-    sort = np.argsort(code.astype(np.uint16) if k < 256 else code, kind="stable")
-    groups = np.concatenate([[0], np.flatnonzero(np.diff(code[sort])) + 1, [count]])[0 if count else 1 :]
-    gram, spread = np.zeros((len(cls), len(cls))), np.append(np.zeros(d), 1.0)
-    roots = np.sqrt(weights[sort]).astype(np.float32)
-    add_edges(rows, penalty, feature[order], bounds, groups, first[sort], second[sort], chosen[sort], roots, spread, gram)
-    mirror(penalty, gram, 1.0, ROUNDING, gram)
-    if free:
-        back = np.argsort(order)
-        gram = gram[np.ix_(back, back)]
-    return gram
+    gram = sampled_gram(rows, penalty, V, s, d, feature[order], bounds, edges, rng.random())
+    back = np.argsort(order)
+    return gram.take(back, axis=0).take(back, axis=1)

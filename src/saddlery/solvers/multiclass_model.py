@@ -23,6 +23,7 @@ from saddlery.solvers.gram_model import gram_descent, worst_violation
 
 __all__ = [
     "Pairs",
+    "alike_gram",
     "bend",
     "best_of_two",
     "gram_model",
@@ -32,8 +33,8 @@ __all__ = [
 
 CHUNK = 1_000_000  # numbers in a block of weighted rows, which should stay in cache
 ROWS = 256  # at a time, so that they stay in cache
-NARROW = 64  # copied columns up to which products with the curvature of all rows are made by blocks that stay in cache,
-AT_A_TIME = 2048  # of so many rows (letter: 0.7 -> 0.5 ms; of many columns such blocks lie too far apart)
+COPIED = 64_000  # numbers of all copied columns that products with the curvature of all rows copy at a time,
+FEWEST_ROWS, MOST_ROWS = 128, 512  # of no fewer and no more rows than these
 WHOLE = 0.6  # share of a move from which on all of it is taken
 CROSSING = 10  # weights that may stay at zero where two moves are combined
 AT_ONCE = 1.5  # products with all copied columns that take no longer than one for each class with its own
@@ -89,18 +90,46 @@ def bend(penalty, V, weighted, Z, total):
 def bend_block(penalty, V, s, first, Z, total):
     """The same for rows from `first` on, Z = s V (Z - <V, Z>)."""
     k, n = Z.shape
-    for low in range(0, n, ROWS):
-        high = min(low + ROWS, n)
-        total[:] = 0.0
-        for l in range(k):
-            row, z = V[l, first + low : first + high], Z[l, low:high]
-            for i in range(high - low):
-                total[i] += row[i] * z[i]
-        weights = s[first + low : first + high]
-        for l in range(k):
-            row, z = V[l, first + low : first + high], Z[l, low:high]
-            for i in range(high - low):
-                z[i] = weights[i] * row[i] * (z[i] - total[i])
+    for i in range(n):
+        total[i] = 0.0
+    for l in range(k):
+        row, z = V[l, first : first + n], Z[l]
+        for i in range(n):
+            total[i] += row[i] * z[i]
+    weights = s[first : first + n]
+    for l in range(k):
+        row, z = V[l, first : first + n], Z[l]
+        for i in range(n):
+            z[i] = weights[i] * row[i] * (z[i] - total[i])
+
+
+@kernel(fast_sums=True)
+def copy_into(penalty, x, out):
+    """out = x."""
+    for i in range(out.shape[0]):
+        out[i] = x[i]
+
+
+@kernel(fast_sums=True)
+def bent_slopes(penalty, columns, V, s, step, width, out):
+    """out = Z X for Z = s V (Y - <V, Y>), Y = step X': the curvature of all rows times a move, by classes; X' are the columns.
+
+    Blocks of so many rows are copied, so that they are read from memory once and both products find them in cache (letter: 0.56 ->
+    0.36 ms; satimage: 0.15 -> 0.06; random data of 60,000 rows, 440 columns: 38 -> 30).
+    """
+    (c, n), k = columns.shape, V.shape[0]
+    rooms, copies = np.empty(k * width, dtype=columns.dtype), np.empty(c * width, dtype=columns.dtype)
+    part, total = np.empty_like(out), np.empty(width, dtype=columns.dtype)
+    out[:] = 0.0
+    for low in range(0, n, width):
+        count = min(width, n - low)
+        X, Z = copies[: c * count].reshape((c, count)), rooms[: k * count].reshape((k, count))
+        for j in range(c):
+            copy_into(penalty, columns[j, low : low + count], X[j])
+        np.dot(step, X, Z)
+        bend_block(penalty, V, s, low, Z, total)
+        np.dot(Z, X.T, part)
+        out += part
 
 
 @kernel(fast_sums=True)
@@ -164,6 +193,25 @@ def pair_gram(
     return gram
 
 
+def alike_gram(
+    penalty: Any, columns: np.ndarray, place: np.ndarray, pairs: Pairs, v: np.ndarray, s: np.ndarray, tau: float
+) -> np.ndarray:
+    """H where all rows have the same probabilities v, as at W = 0: sum_i s_i x_ij x_ij' times v_l (1[l = l'] - v_l').
+
+    Of c columns it takes n c^2 products, not n m^2 (satimage, 64 pairs of 2000 rows: 0.6 -> 0.25 ms).
+    """
+    k = len(v)
+    scaled = columns * np.sqrt(s).astype(columns.dtype)
+    products = np.dot(scaled, scaled.T).astype(np.float64)
+    classes = (np.diag(v) - np.outer(v, v)) / tau
+    cls = np.concatenate([pairs.cls, np.arange(k)])[: len(place)]
+    gram = products.take(place, axis=0).take(place, axis=1)
+    gram *= classes.take(cls, axis=0).take(cls, axis=1)
+    spots = np.arange(len(place))
+    gram[spots, spots] += 1e-7 * gram.trace() / max(len(place), 1)  # what single precision may have taken from convexity
+    return gram
+
+
 def gram_model(
     penalty: Any,
     gram: np.ndarray,
@@ -210,29 +258,23 @@ def new_bend_room(dtype: Any = np.float32) -> np.ndarray:
 
 class Curvature:
     """The function that multiplies H of all rows with a move of the pairs and the intercepts, in single precision; s is divided by
-    tau already, and Z is room for k x n numbers.
+    tau already.
 
     It computes more than it returns, products with all classes of the copied columns: they tell whether the model misses pairs.
     """
 
-    def __init__(self, penalty: Any, columns: np.ndarray, place: np.ndarray, pairs: Pairs, V: Any, s: Any, Z: Any, free: int):
+    def __init__(self, penalty: Any, columns: np.ndarray, place: np.ndarray, pairs: Pairs, V: Any, s: Any, free: int):
         self.penalty, self.columns, self.place, self.pairs, self.free = penalty, columns, place, pairs, free
-        self.V, self.s, self.Z, self.room = V, s, Z.reshape(-1), new_bend_room()
-        self.step = np.zeros((len(V), len(columns)), dtype=np.float32)
-        self.width = AT_A_TIME if len(columns) <= NARROW else V.shape[1]
+        self.V, self.s = V, s
+        self.step, self.slopes = np.zeros((2, len(V), len(columns)), dtype=np.float32)
+        self.width = min(max(COPIED // len(columns), FEWEST_ROWS), MOST_ROWS)
 
     def __call__(self, move: np.ndarray) -> np.ndarray:
-        pairs, step, (k, n) = self.pairs, self.step, self.V.shape
+        pairs, step = self.pairs, self.step
         step[pairs.cls, self.place[pairs.feature]] = move[: pairs.m]
         if self.free:
             step[:, -1] = move[pairs.m :]
-        self.slopes = np.zeros((k, len(self.columns)), dtype=np.float32)
-        for low in range(0, n, self.width):
-            columns = self.columns[:, low : low + self.width]
-            Z = self.Z[: k * columns.shape[1]].reshape(k, -1)
-            np.dot(step, columns, out=Z)
-            bend_block(self.penalty, self.V, self.s, low, Z, self.room)
-            self.slopes += np.dot(Z, columns.T)
+        bent_slopes(self.penalty, self.columns, self.V, self.s, step, self.width, self.slopes)
         bent = self.slopes[pairs.cls, self.place[pairs.feature]].astype(np.float64)
         return np.concatenate([bent, self.slopes[:, -1]]) if self.free else bent
 

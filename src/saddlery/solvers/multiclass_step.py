@@ -20,6 +20,7 @@ from saddlery.solvers.multiclass_edges import edge_gram
 from saddlery.solvers.multiclass_model import (
     Curvature,
     Pairs,
+    alike_gram,
     best_of_two,
     gram_model,
     pair_gram,
@@ -32,8 +33,9 @@ __all__ = ["NewtonStep"]
 EARLY = 0.05  # estimated relative gap above which models need not be solved with care
 SCALED = 0.6  # of what is asked for that may be lost when the dual point of a model is scaled to be feasible
 TALL = 1000  # rows from which on models are made of a sample of edges
-CHEAP = 2.5e8  # products: a Gram matrix that takes fewer is made of all rows,
-CHEAP_EARLY = 5e7  # or of all of the part of the rows that is solved first
+CHEAP = 2.5e8  # products: a Gram matrix that takes fewer is made of all rows (isolet at 0.1 alpha_max with 3e7: 88 -> 166 ms),
+CHEAP_LATER = 3e7  # or, after a start from a part of the rows, one that takes fewer than these (satimage at 0.1: 9.8 -> 8 ms),
+CHEAP_EARLY = 1e7  # or of all of that part
 WORTHWHILE = 0.05  # edges, in units of rows times squared classes, beyond which all rows take no longer
 SOME = 1000  # rows that tell the mean curvature of a class
 RARE = 0.3  # share of its curvature that a pair may have in a sample; below, it gets all of it
@@ -188,11 +190,8 @@ class NewtonStep(ColumnStep):
     def _curvature(self, problem: Any, state: NewtonState, penalty: Any, free: int) -> Curvature:
         """The function that multiplies H of all rows with a move of the pairs and the intercepts."""
         columns, _ = self._copied(problem, state, state.pairs)
-        if state.single is None:
-            state.single = np.empty((2, *state.V.shape), dtype=np.float32)
-        V, Z = state.single
-        V[:] = state.V
-        return Curvature(penalty, columns, state.place, state.pairs, V, (problem.s / state.tau).astype(np.float32), Z, free)
+        V, s = state.V.astype(np.float32), (problem.s / state.tau).astype(np.float32)
+        return Curvature(penalty, columns, state.place, state.pairs, V, s, free)
 
     def _gram(self, problem: Any, state: NewtonState, penalty: Any, free: int) -> np.ndarray:
         """The model's matrix from all rows that matter, or from a sample of edges."""
@@ -201,8 +200,13 @@ class NewtonStep(ColumnStep):
         if free:
             place = np.concatenate([place, np.full(free, len(columns) - 1)])
         V, s, size = state.V, problem.s, max(len(place), 1)
+        if state.alike:
+            state.sampled = False
+            state.accesses += n * len(columns)
+            return alike_gram(penalty, columns, place, pairs, V[:, 0], s, state.tau)
         edges = int(state.edges_per_pair * size)
-        exact = n < TALL or n * size**2 <= (CHEAP_EARLY if state.is_part else CHEAP) or edges >= WORTHWHILE * n * problem.k**2
+        cheap = CHEAP_EARLY if state.is_part else CHEAP_LATER if state.from_sample else CHEAP
+        exact = n < TALL or n * size**2 <= cheap or edges >= WORTHWHILE * n * problem.k**2
         state.sampled = self.sample and self.samples_models and not exact
         state.accesses += (min(edges, n) if state.sampled else n) * columns.shape[0]
         if not state.sampled:
@@ -215,13 +219,16 @@ class NewtonStep(ColumnStep):
         # Pairs that hardly occur in the sample have no curvature there, and their steps no end. Only these get what they have in
         # all rows: where classes almost cancel, a little on the diagonal is many times what there is.
         cls = np.concatenate([pairs.cls, np.arange(problem.k)])[: len(place)]
-        part = V[:, :: max(n // SOME, 1)]
-        spread = (part * (1.0 - part)).mean(axis=1)
-        for p in np.flatnonzero(gram.diagonal() < RARE * state.squares[place] * spread[cls]):
+        for p in np.flatnonzero(gram.diagonal() < RARE * self._diagonal(problem, state, place, cls)):
             column, row = columns[place[p]], V[cls[p]]
             whole = float(np.dot(column * column, row * (1.0 - row) * s))
             gram[p, p] = whole if gram[p, p] < RARE * whole else gram[p, p]
         return gram
+
+    def _diagonal(self, problem: Any, state: NewtonState, place: np.ndarray, cls: np.ndarray) -> np.ndarray:
+        """About the curvature of pairs in all rows: as if x_ij^2 and V_il (1 - V_il) were independent."""
+        part = state.V[:, :: max(problem.n // SOME, 1)]
+        return state.squares[place] * (part * (1.0 - part)).mean(axis=1)[cls]
 
     def _active_rows(self, state: NewtonState) -> Any:
         """The rows that have curvature, or None for all."""
@@ -243,8 +250,7 @@ class NewtonStep(ColumnStep):
                 spread_columns(problem.matrix.cols, new, columns[held:])
             else:
                 gather_columns(problem.matrix.rows, new, columns[held:-1])
-            weights = problem.s.astype(self.precision)
-            squares = [float(np.dot(column * weights, column)) for column in columns[held:]]
+            squares = np.dot(columns[held:] * columns[held:], problem.s.astype(self.precision))
             state.squares = np.append(state.squares[:held], squares)
             state.columns, state.place[new] = columns, held + np.arange(len(new))
         return state.columns, state.place[pairs.feature]
@@ -311,7 +317,7 @@ class NewtonStep(ColumnStep):
         if isinstance(along, DenseMove) and state.forecast is not None and self._may_trust(problem, state):
             state.w[state.at(state.pairs.keys)] = start + move
             state.smooth = state.value = state.forecast.primal - problem.penalty.value(state.w)
-            state.unseen, state.fresh = True, None
+            state.unseen, state.alike, state.fresh = True, False, None
             return True
         while size >= 1e-7:
             b = state.b + size * shift
@@ -319,7 +325,7 @@ class NewtonStep(ColumnStep):
             if sums[0] + penalty.value(start + size * move) <= base + 1e-4 * size * min(fall, 0.0) + 1e-13 * abs(base):
                 state.w[state.at(state.pairs.keys)] = start + size * move
                 (state.T, state.V), state.spare = state.spare, [state.T, state.V]
-                state.b = b
+                state.b, state.alike = b, False
                 self._take(state, sums)
                 state.reach = min(GROWTH * state.reach, FARTHEST) if size == 1.0 else max(size * state.reach, 1.0)
                 if size < 0.25:  # the model reached too far
