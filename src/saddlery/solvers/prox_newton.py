@@ -45,6 +45,7 @@ from saddlery.solvers.row_sample import sample_rows
 from saddlery.solvers.sdca import swept_once
 from saddlery.solvers.small_rounds import is_small, newton_rounds
 from saddlery.solvers.streamed_block import DENSE_BYTES, make_block, trim
+from saddlery.solvers.thinned_block import ThinnedBlock, fenchel_loss, worth_thinning
 from saddlery.solvers.working_block import WorkingBlock, gram_is_cheaper
 from saddlery.solvers.working_set import LITTLE, choose_columns, expected_level, level
 
@@ -61,6 +62,8 @@ FAR, WORTH_CHORDS = 0.01, 50  # relative gap and columns from which on a Gram ma
 FEW_ROWS = 10  # for each column: Gram matrices of fewer are cheap
 STRIDE = 1e-3  # by which the gap of small data falls in one step
 RISE_UP, RISE_DOWN = 0.5, 0.1  # how expectations change when columns were missing, and when they were not
+SOON, GENEROUS = 0.2, 0.6
+THIN_STEPS, ENDS = 4, 0.5  # most steps on a thinned Gram matrix, and the share of the tolerance at which a forecast ends them
 ENOUGH_ROWS = 120  # rows for each column of the block, if they are
 
 
@@ -91,7 +94,8 @@ class _State(State):
         self.exact = True  # whether Xw is one product with w, and not a sum of several
         self.dual: Any = None
         self.Xta: Any = None
-        self.block: Any = None  # a WorkingBlock, or one that is read in parts or made of a pool
+        self.block: Any = None  # a WorkingBlock, or one that is read in parts, made of a pool or of some rows
+        self.draws: Any = None  # which rows a thinned block takes
         self.pool = pool_for(problem)
         self.products = ScreenedProducts(problem)
         self.inside = np.zeros(problem.d, dtype=bool)  # whether a column is in the block
@@ -199,6 +203,7 @@ class ProxNewton(Solver):
         if small is None:
             return np.zeros(problem.d), problem.constant
         state = self.init(small, None, rng, sweep=False)
+        state.tol = EARLY
         for _ in range(20):
             primal, dual = small.evaluate(self.point(small, state))
             state.relative_gap = (primal - dual.value) / small.scale
@@ -306,6 +311,10 @@ class ProxNewton(Solver):
         chords = self._worth_chords(problem, state, block)
         enough = 1e-3 if state.followed else 0.01 if chords else 0.1
         first_violation, model, taken = 0.0, None, 0
+        thinned = isinstance(block, ThinnedBlock)
+        if thinned:
+            steps, chords, enough = THIN_STEPS, False, 0.0
+            ends = ENDS * max(state.tol, SOON * state.relative_gap if state.relative_gap > ROUGH and block.m < problem.d else 0.0)
         for k in range(2 * steps if chords else steps):
             state.chord = chords and k % 2 == 1
             gradient = self._known_gradient(problem, state, block) if k == 0 else None
@@ -319,6 +328,8 @@ class ProxNewton(Solver):
             if model is None:
                 break
             taken += 1
+            if thinned and self._forecast(problem, state, model) <= ends:
+                break
         if problem.fit_intercept:
             self._polish_intercept(problem, state)
         if state.rounds % 30 == 0:
@@ -342,6 +353,10 @@ class ProxNewton(Solver):
         """Whether the dual point of the model is nearer to feasibility than the slopes: after several steps, or late."""
         return block.gram_form and not (block.sampled or state.slow) and (taken > 1 or state.relative_gap <= MODEL_DUAL)
 
+    def _forecast(self, problem: Any, state: _State, model: tuple[Any, ...]) -> float:
+        """The relative gap that the dual point of the model will leave, if its working set holds what it must."""
+        return float(fenchel_loss(problem.loss, problem.s, *model, state.r, state.h)) / problem.scale
+
     def _known_gradient(self, problem: Any, state: _State, block: WorkingBlock) -> np.ndarray | None:
         """The gradient on the block if Xta holds it."""
         return state.products.exact_on(block.W) if state.dual is state.a else None
@@ -353,6 +368,8 @@ class ProxNewton(Solver):
         wanted, above = state.Xta, None
         if state.followed and state.rounds == 1:  # bounds made for another threshold say nothing of this one
             wanted, above = state.products.centres, expected_level(problem, state.threshold_before, state.rise)
+        elif state.rounds == 1 and state.w.any() and worth_thinning(problem, problem.matrix.nnz, problem.d):
+            above = GENEROUS * problem.penalty.threshold
         W = trim(problem, choose_columns(problem, state.w, wanted, state.relative_gap, above), state.w, wanted)
         old, epochs = state.block, state.epochs if state.followed else 0
         within = old is not None and bool(state.inside[W].all())
@@ -366,6 +383,9 @@ class ProxNewton(Solver):
         gram_form = self._gram_is_cheaper(problem, state, W, entries, epochs)
         if gram_form and state.pool is not None:
             state.block = PooledBlock(problem, W, entries, state.pool)
+        elif gram_form and worth_thinning(problem, entries, len(W)):
+            state.draws = state.rng.random(problem.n, dtype=np.float32) if state.draws is None else state.draws
+            state.block = ThinnedBlock(problem, W, entries, state.draws)
         else:
             state.block = make_block(problem, W, gram_form, exact=False)
         state.inside[:] = False
@@ -429,7 +449,7 @@ class ProxNewton(Solver):
         """Coordinate descent on the Gram matrix, with exact solves on the support between rounds of it."""
         free = int(problem.fit_intercept)
         rough = state.relative_gap > ROUGH and problem.n >= ENOUGH_ROWS * block.m and state.floor < 1e-3
-        rough = rough and not state.slow
+        rough = rough and not state.slow and not isinstance(block, ThinnedBlock)
         if not state.chord:
             block.update_gram(h, state.rng.integers(0, SAMPLE, problem.n, dtype=np.uint8) == 0 if rough else None, state.slow)
             state.accesses += block.entries
@@ -438,6 +458,8 @@ class ProxNewton(Solver):
         # A model that is no approximation is solved to the end: that spares a round (news20, 20 lassos: 130 -> 115 ms).
         exact = getattr(problem.loss, "curvature_is_constant", False)
         u, tol = origin.copy(), (0.03 if rough else 1e-5 if exact else 1e-3) * violation
+        if isinstance(block, ThinnedBlock):
+            tol = min(tol, max(1e-2 * tol, self._suffices(problem, state)))
         state.note_epochs(minimise(problem.penalty, block.gram, u, q, free, tol))
         return u
 
@@ -466,10 +488,14 @@ class ProxNewton(Solver):
         goal = 0.03 * violation
         if problem.penalty.strong_convexity > 0.0 or state.penalty <= 0.0:
             return goal
-        suffices = 0.3 * state.tol * problem.scale * problem.penalty.threshold / state.penalty
+        suffices = self._suffices(problem, state)
         if getattr(problem.loss, "curvature_is_constant", False):
             return min(goal, max(suffices, 1e-6 * violation))
         return max(goal, min(suffices, 0.3 * violation))
+
+    def _suffices(self, problem: Any, state: _State) -> float:
+        """A violation with which the dual point, scaled into the feasible set, leaves a third of the tolerance."""
+        return 0.3 * state.tol * problem.scale * problem.penalty.threshold / max(state.penalty, 1e-300)
 
     def _with_care(self, problem: Any, state: _State) -> bool:
         """Whether models are to be solved well.
