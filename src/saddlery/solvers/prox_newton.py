@@ -27,6 +27,7 @@ q          gradient of the quadratic model at u
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,7 +64,7 @@ FEW_ROWS = 10  # for each column: Gram matrices of fewer are cheap
 STRIDE = 1e-3  # by which the gap of small data falls in one step
 RISE_UP, RISE_DOWN = 0.5, 0.1  # how expectations change when columns were missing, and when they were not
 SOON, GENEROUS = 0.2, 0.6
-THIN_STEPS, ENDS = 4, 0.5  # most steps on a thinned Gram matrix, and the share of the tolerance at which a forecast ends them
+THIN_STEPS, ENDS = 4, 0.6  # most steps on a thinned Gram matrix, and the share of the tolerance at which a forecast ends them
 ENOUGH_ROWS = 120  # rows for each column of the block, if they are
 
 
@@ -137,8 +138,9 @@ class ProxNewton(Solver):
 
     def init(self, problem: Any, start: Point | None, rng: np.random.Generator, sweep: bool = True) -> _State:
         w, b = (np.zeros(problem.d), problem.constant) if start is None else (start.w, start.b)
+        gap = math.inf
         if start is None and self._worth_sampling(problem):
-            w, b = self._sampled(problem, rng)
+            w, b, gap = self._sampled(problem, rng)
         elif start is None and sweep and self._worth_sweep(problem):
             w = swept_once(problem, rng)
         state = _State(problem, w, b, rng)
@@ -151,6 +153,9 @@ class ProxNewton(Solver):
             state.dual, state.Xta = state.a, state.products.start(state.a, problem.constant_gradient)
         else:
             self._judge_slopes(problem, state)
+        support = np.flatnonzero(w)
+        if gap < math.inf and worth_thinning(problem, problem.matrix.count_entries(support), len(support)):
+            state.premature, state.relative_gap = True, max(gap, EARLY)
         return state
 
     def follow(self, problem: Any, state: _State) -> _State:
@@ -197,11 +202,11 @@ class ProxNewton(Solver):
         tall = problem.d <= problem.n / 4 and not is_small(problem)
         return self.sample_start and round_ and able and problem.loss.targets == "signs" and tall
 
-    def _sampled(self, problem: Any, rng: np.random.Generator) -> tuple[np.ndarray, float]:
-        """A rough solution on a part of the rows."""
+    def _sampled(self, problem: Any, rng: np.random.Generator) -> tuple[np.ndarray, float, float]:
+        """A rough solution on a part of the rows, and its relative gap there."""
         small = sample_rows(problem, rng, _sample_size(problem))
         if small is None:
-            return np.zeros(problem.d), problem.constant
+            return np.zeros(problem.d), problem.constant, math.inf
         state = self.init(small, None, rng, sweep=False)
         state.tol = EARLY
         for _ in range(20):
@@ -211,8 +216,9 @@ class ProxNewton(Solver):
                 break
             self.step(small, state)
         if not problem.fit_intercept:
-            return state.w, 0.0
-        return state.w, best_intercept(problem.loss, problem.y, problem.s, problem.margins(state.w), state.b)
+            return state.w, 0.0, state.relative_gap
+        b = best_intercept(problem.loss, problem.y, problem.s, problem.margins(state.w), state.b)
+        return state.w, b, state.relative_gap
 
     def point(self, problem: Any, state: _State) -> Point:
         return Point(state.w, state.b, state.dual, state.Xw, state.Xta, state.value, fresh=True, exact=state.exact)

@@ -20,15 +20,18 @@ import numpy as np
 
 from saddlery.matrix.vectors import combine_of, dots_of
 from saddlery.parts import kernel
-from saddlery.solvers.working_block import add_gram, is_array, mirror
+from saddlery.solvers.working_block import add_gram, mirror
 
 __all__ = ["ThinnedBlock", "fenchel_loss", "worth_thinning"]
 
-PAIRS = 2.0  # for each entry of the block: as many products of pairs are about half of what the rest of a step costs
+PAIRS = 3.0  # for each entry of the block: as many products of pairs are about half of what the rest of a step costs
+FULL = 0.5  # share of non-zeros from which on BLAS has the better of it
+LONG = 2.0  # entries of a row in the block, on average, from which on its pairs are many
 PER_COLUMN = 160.0  # rows of weight tau for each column, at least
 MOST_OF_ROWS = 3.0  # share of the entries, as 1 to so many, that W must hold: rows are read as a whole
 LOOSE = 0.2  # rows whose weight moved by less than this share are left alone: thinning disturbs a model as much
 FILTER = 2.0  # products that it takes to see whether an entry belongs to the block
+CHEAP = 100_000  # entries: below, pairs are not worth counting
 LOOK = 500  # rows that say how uneven curvatures are
 
 
@@ -106,9 +109,9 @@ def worth_thinning(problem: Any, entries: int, m: int) -> bool:
     matrix = problem.matrix
     if not (matrix.compiled and matrix.is_sparse and matrix.by_columns and getattr(problem.loss, "curvature_is_smooth", False)):
         return False
-    if getattr(problem.loss, "curvature_is_constant", False) or is_array(problem, entries, m):
+    if getattr(problem.loss, "curvature_is_constant", False) or entries > FULL * problem.n * m:
         return False
-    return MOST_OF_ROWS * entries >= matrix.nnz and entries * entries > 2.0 * PAIRS * entries * problem.n
+    return MOST_OF_ROWS * entries >= matrix.nnz and entries > LONG * problem.n
 
 
 class ThinnedBlock:
@@ -174,6 +177,9 @@ class ThinnedBlock:
 
     def _choose_tau(self, h: np.ndarray) -> float:
         """The largest tau that leaves rows enough for each column, and as many pairs as a step is worth."""
+        enough = float(h.sum()) / (PER_COLUMN * self.m)
+        if self.entries < CHEAP:
+            return enough
         index = np.arange(0, self.n, max(1, self.n // LOOK))
         lengths = self.rows.starts[index + 1] - self.rows.starts[index]
         order = np.argsort(-h[index])
@@ -183,4 +189,4 @@ class ThinnedBlock:
         below = np.cumsum((work * h_there)[::-1])[::-1] - work * h_there
         cost = (kept + below / np.maximum(h_there, 1e-300)) * (self.n / len(index))
         k = int(np.searchsorted(cost, PAIRS * self.entries))
-        return min(float(h_there[k]) if k < len(index) else 0.0, float(h.sum()) / (PER_COLUMN * self.m))
+        return min(float(h_there[k]) if k < len(index) else 0.0, enough)
