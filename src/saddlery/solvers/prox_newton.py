@@ -391,7 +391,7 @@ class ProxNewton(Solver):
             state.block = PooledBlock(problem, W, entries, state.pool)
         elif gram_form and worth_thinning(problem, entries, len(W)):
             state.draws = state.rng.random(problem.n, dtype=np.float32) if state.draws is None else state.draws
-            state.block = ThinnedBlock(problem, W, entries, state.draws)
+            state.block = ThinnedBlock(problem, W, entries, state.draws, old)
         else:
             state.block = make_block(problem, W, gram_form, exact=False)
         state.inside[:] = False
