@@ -63,8 +63,10 @@ FAR, WORTH_CHORDS = 0.01, 50  # relative gap and columns from which on a Gram ma
 FEW_ROWS = 10  # for each column: Gram matrices of fewer are cheap
 STRIDE = 1e-3  # by which the gap of small data falls in one step
 RISE_UP, RISE_DOWN = 0.5, 0.1  # how expectations change when columns were missing, and when they were not
-SOON, GENEROUS = 0.2, 0.6
-THIN_STEPS, ENDS = 4, 0.6  # most steps on a thinned Gram matrix, and the share of the tolerance at which a forecast ends them
+THIN_STEPS, ENDS = 4, 0.6  # most steps on a thinned Gram matrix, and the share of tolerance or first gap at which a forecast ends them
+GENEROUS = 0.6  # share of the threshold from which on columns are taken after a start that is not zero: few will be missing later
+NEARLY_LAST = 1000.0  # times the tolerance: from such a forecast on the next step may be the last, and its model is solved with care
+ROUGHLY, STRICT = 1e-2, 0.3  # share of the violation that other models leave, and share of what suffices that those leave
 ENOUGH_ROWS = 120  # rows for each column of the block, if they are
 
 
@@ -97,6 +99,7 @@ class _State(State):
         self.Xta: Any = None
         self.block: Any = None  # a WorkingBlock, or one that is read in parts, made of a pool or of some rows
         self.draws: Any = None  # which rows a thinned block takes
+        self.forecast = math.inf  # the relative gap that the last step on one leaves
         self.pool = pool_for(problem)
         self.products = ScreenedProducts(problem)
         self.inside = np.zeros(problem.d, dtype=bool)  # whether a column is in the block
@@ -316,11 +319,11 @@ class ProxNewton(Solver):
         steps = 1 if early or block.entries > problem.matrix.nnz / 6 else self.newton_steps
         chords = self._worth_chords(problem, state, block)
         enough = 1e-3 if state.followed else 0.01 if chords else 0.1
-        first_violation, model, taken = 0.0, None, 0
-        thinned = isinstance(block, ThinnedBlock)
-        if thinned:
-            steps, chords, enough = THIN_STEPS, False, 0.0
-            ends = ENDS * max(state.tol, SOON * state.relative_gap if state.relative_gap > ROUGH and block.m < problem.d else 0.0)
+        first_violation, model, taken, ends = 0.0, None, 0, -1.0
+        if isinstance(block, ThinnedBlock):  # a new matrix costs less than a product with the data, and forecasts say when to end
+            steps, chords, enough, state.forecast = THIN_STEPS, False, 0.0, state.relative_gap
+            changes = state.relative_gap > ROUGH and block.m < problem.d  # the working set, so that it is not solved to the end
+            ends = ENDS * max(state.tol, state.relative_gap if changes else 0.0)
         for k in range(2 * steps if chords else steps):
             state.chord = chords and k % 2 == 1
             gradient = self._known_gradient(problem, state, block) if k == 0 else None
@@ -334,7 +337,7 @@ class ProxNewton(Solver):
             if model is None:
                 break
             taken += 1
-            if thinned and self._forecast(problem, state, model) <= ends:
+            if ends >= 0.0 and self._forecast(problem, state, model) <= ends:
                 break
         if problem.fit_intercept:
             self._polish_intercept(problem, state)
@@ -361,7 +364,13 @@ class ProxNewton(Solver):
 
     def _forecast(self, problem: Any, state: _State, model: tuple[Any, ...]) -> float:
         """The relative gap that the dual point of the model will leave, if its working set holds what it must."""
-        return float(fenchel_loss(problem.loss, problem.s, *model, state.r, state.h)) / problem.scale
+        excess, penalty = np.zeros(problem.d), problem.penalty
+        data = (problem.loss, problem.matrix.rows, problem.y, problem.s)
+        lost = float(fenchel_loss(*data, *model, state.r, state.h, excess))
+        if penalty.strong_convexity == 0.0 and penalty.threshold > 0.0:  # the point will be scaled into the feasible set
+            lost += float(np.abs(excess).max()) * state.penalty / penalty.threshold
+        state.forecast = lost / problem.scale
+        return state.forecast
 
     def _known_gradient(self, problem: Any, state: _State, block: WorkingBlock) -> np.ndarray | None:
         """The gradient on the block if Xta holds it."""
@@ -464,8 +473,8 @@ class ProxNewton(Solver):
         # A model that is no approximation is solved to the end: that spares a round (news20, 20 lassos: 130 -> 115 ms).
         exact = getattr(problem.loss, "curvature_is_constant", False)
         u, tol = origin.copy(), (0.03 if rough else 1e-5 if exact else 1e-3) * violation
-        if isinstance(block, ThinnedBlock):
-            tol = min(tol, max(1e-2 * tol, self._suffices(problem, state)))
+        if isinstance(block, ThinnedBlock) and problem.penalty.strong_convexity == 0.0:
+            tol = self._care(problem, state, violation)
         state.note_epochs(minimise(problem.penalty, block.gram, u, q, free, tol))
         return u
 
@@ -502,6 +511,12 @@ class ProxNewton(Solver):
     def _suffices(self, problem: Any, state: _State) -> float:
         """A violation with which the dual point, scaled into the feasible set, leaves a third of the tolerance."""
         return 0.3 * state.tol * problem.scale * problem.penalty.threshold / max(state.penalty, 1e-300)
+
+    def _care(self, problem: Any, state: _State, violation: float) -> float:
+        """How well a thinned model is solved: roughly, but where its dual point may be the last, for what the tolerance allows."""
+        if state.forecast > NEARLY_LAST * state.tol:
+            return ROUGHLY * violation
+        return min(1e-3 * violation, max(1e-6 * violation, STRICT * self._suffices(problem, state)))
 
     def _with_care(self, problem: Any, state: _State) -> bool:
         """Whether models are to be solved well.

@@ -104,17 +104,22 @@ def add_columns_within(rows, cols, place, new, weights, free, gram):
                     gram[k, last] += scaled
 
 
-@kernel(fast_sums=True)
-def fenchel_loss(loss, s, a, weights, along, shift, r, h):
-    """What the dual point s a + weights (along + shift) loses against the slopes r after the step, of curvature h.
+@kernel
+def fenchel_loss(loss, rows, y, s, a, weights, along, shift, r, h, excess):
+    """What the dual point a + weights / s (along + shift) loses against the slopes r / s after the step, of curvature h.
 
     The parabola of a row holds as long as its slope moves by less than the curvature; beyond, the loss grows no faster than that.
+    Points that leave the domain of l* will be moved back, which X' feels: `excess` becomes by how much.
     """
     total = 0.0
     for i in range(s.shape[0]):
-        off = abs(s[i] * a[i] + weights[i] * (along[i] + shift) - r[i])
+        weighted = s[i] * a[i] + weights[i] * (along[i] + shift)
+        off = abs(weighted - r[i])
         if off > 0.0:
             total += off * off / (2.0 * h[i] + off)
+        low, high = s[i] * loss.dual_lower(y[i]), s[i] * loss.dual_upper(y[i])
+        if weighted < low or weighted > high:
+            rows.axpy(i, (low if weighted < low else high) - weighted, excess)
     return total
 
 
