@@ -63,9 +63,9 @@ FAR, WORTH_CHORDS = 0.01, 50  # relative gap and columns from which on a Gram ma
 FEW_ROWS = 10  # for each column: Gram matrices of fewer are cheap
 STRIDE = 1e-3  # by which the gap of small data falls in one step
 RISE_UP, RISE_DOWN = 0.5, 0.1  # how expectations change when columns were missing, and when they were not
-THIN_STEPS, ENDS = 4, 0.6  # most steps on a thinned Gram matrix, and the share of tolerance or first gap at which a forecast ends them
+THIN_STEPS, ENDS = 4, 0.6  # most steps on a thinned Gram matrix, and the share of tolerance or gap at which forecasts end them
 GENEROUS = 0.6  # share of the threshold from which on columns are taken after a start that is not zero: few will be missing later
-NEARLY_LAST = 1000.0  # times the tolerance: from such a forecast on the next step may be the last, and its model is solved with care
+NEARLY_LAST = 1000.0  # times the tolerance: after such a forecast the next step may be the last, and is solved with care
 ROUGHLY, STRICT = 1e-2, 0.3  # share of the violation that other models leave, and share of what suffices that those leave
 ENOUGH_ROWS = 120  # rows for each column of the block, if they are
 

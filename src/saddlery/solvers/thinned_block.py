@@ -31,8 +31,8 @@ PER_COLUMN = 160.0  # rows of weight tau for each column, at least
 MOST_OF_ROWS = 3.0  # share of the entries, as 1 to so many, that W must hold: rows are read as a whole
 LOOSE = 0.2  # rows whose weight moved by less than this share are left alone: thinning disturbs a model as much
 FILTER = 2.0  # products that it takes to see whether an entry belongs to the block
-INHERIT, MANY_MORE = 4.0, 1.5  # a Gram matrix serves on if new columns hold less than 1 in 4 entries, and make it no 1.5 times larger
-CHEAP = 100_000  # entries: below, pairs are not worth counting
+INHERIT, MANY_MORE = 4.0, 1.5  # a Gram matrix serves on if new columns hold less than 1 in 4 entries, and are fewer than half
+LEAST, CHEAP = 10_000, 100_000  # entries: below, all rows are taken, and pairs are not worth counting
 LOOK = 500  # rows that say how uneven curvatures are
 
 
@@ -136,7 +136,7 @@ def worth_thinning(problem: Any, entries: int, m: int) -> bool:
         return False
     if getattr(problem.loss, "curvature_is_constant", False) or entries > FULL * problem.n * m:
         return False
-    return MOST_OF_ROWS * entries >= matrix.nnz and entries > LONG * problem.n
+    return entries >= LEAST and MOST_OF_ROWS * entries >= matrix.nnz and entries > LONG * problem.n
 
 
 class ThinnedBlock:
