@@ -27,6 +27,7 @@ q          gradient of the quadratic model at u
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,6 +46,7 @@ from saddlery.solvers.row_sample import sample_rows
 from saddlery.solvers.sdca import swept_once
 from saddlery.solvers.small_rounds import is_small, newton_rounds
 from saddlery.solvers.streamed_block import DENSE_BYTES, make_block, trim
+from saddlery.solvers.thinned_block import ThinnedBlock, fenchel_loss, worth_thinning
 from saddlery.solvers.working_block import WorkingBlock, gram_is_cheaper
 from saddlery.solvers.working_set import LITTLE, choose_columns, expected_level, level
 
@@ -61,6 +63,10 @@ FAR, WORTH_CHORDS = 0.01, 50  # relative gap and columns from which on a Gram ma
 FEW_ROWS = 10  # for each column: Gram matrices of fewer are cheap
 STRIDE = 1e-3  # by which the gap of small data falls in one step
 RISE_UP, RISE_DOWN = 0.5, 0.1  # how expectations change when columns were missing, and when they were not
+THIN_STEPS, ENDS = 4, 0.6  # most steps on a thinned Gram matrix, and the share of tolerance or gap at which forecasts end them
+GENEROUS = 0.6  # share of the threshold from which on columns are taken after a start that is not zero: few will be missing later
+NEARLY_LAST = 1000.0  # times the tolerance: after such a forecast the next step may be the last, and is solved with care
+ROUGHLY, STRICT = 1e-2, 0.3  # share of the violation that other models leave, and share of what suffices that those leave
 ENOUGH_ROWS = 120  # rows for each column of the block, if they are
 
 
@@ -91,7 +97,9 @@ class _State(State):
         self.exact = True  # whether Xw is one product with w, and not a sum of several
         self.dual: Any = None
         self.Xta: Any = None
-        self.block: Any = None  # a WorkingBlock, or one that is read in parts or made of a pool
+        self.block: Any = None  # a WorkingBlock, or one that is read in parts, made of a pool or of some rows
+        self.draws: Any = None  # which rows a thinned block takes
+        self.forecast = math.inf  # the relative gap that the last step on one leaves
         self.pool = pool_for(problem)
         self.products = ScreenedProducts(problem)
         self.inside = np.zeros(problem.d, dtype=bool)  # whether a column is in the block
@@ -133,8 +141,9 @@ class ProxNewton(Solver):
 
     def init(self, problem: Any, start: Point | None, rng: np.random.Generator, sweep: bool = True) -> _State:
         w, b = (np.zeros(problem.d), problem.constant) if start is None else (start.w, start.b)
+        gap = math.inf
         if start is None and self._worth_sampling(problem):
-            w, b = self._sampled(problem, rng)
+            w, b, gap = self._sampled(problem, rng)
         elif start is None and sweep and self._worth_sweep(problem):
             w = swept_once(problem, rng)
         state = _State(problem, w, b, rng)
@@ -147,6 +156,9 @@ class ProxNewton(Solver):
             state.dual, state.Xta = state.a, state.products.start(state.a, problem.constant_gradient)
         else:
             self._judge_slopes(problem, state)
+        support = np.flatnonzero(w)
+        if gap < math.inf and worth_thinning(problem, problem.matrix.count_entries(support), len(support)):
+            state.premature, state.relative_gap = True, max(gap, EARLY)
         return state
 
     def follow(self, problem: Any, state: _State) -> _State:
@@ -193,12 +205,13 @@ class ProxNewton(Solver):
         tall = problem.d <= problem.n / 4 and not is_small(problem)
         return self.sample_start and round_ and able and problem.loss.targets == "signs" and tall
 
-    def _sampled(self, problem: Any, rng: np.random.Generator) -> tuple[np.ndarray, float]:
-        """A rough solution on a part of the rows."""
+    def _sampled(self, problem: Any, rng: np.random.Generator) -> tuple[np.ndarray, float, float]:
+        """A rough solution on a part of the rows, and its relative gap there."""
         small = sample_rows(problem, rng, _sample_size(problem))
         if small is None:
-            return np.zeros(problem.d), problem.constant
+            return np.zeros(problem.d), problem.constant, math.inf
         state = self.init(small, None, rng, sweep=False)
+        state.tol = EARLY
         for _ in range(20):
             primal, dual = small.evaluate(self.point(small, state))
             state.relative_gap = (primal - dual.value) / small.scale
@@ -206,8 +219,9 @@ class ProxNewton(Solver):
                 break
             self.step(small, state)
         if not problem.fit_intercept:
-            return state.w, 0.0
-        return state.w, best_intercept(problem.loss, problem.y, problem.s, problem.margins(state.w), state.b)
+            return state.w, 0.0, state.relative_gap
+        b = best_intercept(problem.loss, problem.y, problem.s, problem.margins(state.w), state.b)
+        return state.w, b, state.relative_gap
 
     def point(self, problem: Any, state: _State) -> Point:
         return Point(state.w, state.b, state.dual, state.Xw, state.Xta, state.value, fresh=True, exact=state.exact)
@@ -305,7 +319,11 @@ class ProxNewton(Solver):
         steps = 1 if early or block.entries > problem.matrix.nnz / 6 else self.newton_steps
         chords = self._worth_chords(problem, state, block)
         enough = 1e-3 if state.followed else 0.01 if chords else 0.1
-        first_violation, model, taken = 0.0, None, 0
+        first_violation, model, taken, ends = 0.0, None, 0, -1.0
+        if isinstance(block, ThinnedBlock):  # a new matrix costs less than a product with the data, and forecasts say when to end
+            steps, chords, enough, state.forecast = THIN_STEPS, False, 0.0, state.relative_gap
+            changes = state.relative_gap > ROUGH and block.m < problem.d  # the working set, so that it is not solved to the end
+            ends = ENDS * max(state.tol, state.relative_gap if changes else 0.0)
         for k in range(2 * steps if chords else steps):
             state.chord = chords and k % 2 == 1
             gradient = self._known_gradient(problem, state, block) if k == 0 else None
@@ -319,6 +337,8 @@ class ProxNewton(Solver):
             if model is None:
                 break
             taken += 1
+            if ends >= 0.0 and self._forecast(problem, state, model) <= ends:
+                break
         if problem.fit_intercept:
             self._polish_intercept(problem, state)
         if state.rounds % 30 == 0:
@@ -342,6 +362,16 @@ class ProxNewton(Solver):
         """Whether the dual point of the model is nearer to feasibility than the slopes: after several steps, or late."""
         return block.gram_form and not (block.sampled or state.slow) and (taken > 1 or state.relative_gap <= MODEL_DUAL)
 
+    def _forecast(self, problem: Any, state: _State, model: tuple[Any, ...]) -> float:
+        """The relative gap that the dual point of the model will leave, if its working set holds what it must."""
+        excess, penalty = np.zeros(problem.d), problem.penalty
+        data = (problem.loss, problem.matrix.rows, problem.y, problem.s)
+        lost = float(fenchel_loss(*data, *model, state.r, state.h, excess))
+        if penalty.strong_convexity == 0.0 and penalty.threshold > 0.0:  # the point will be scaled into the feasible set
+            lost += float(np.abs(excess).max()) * state.penalty / penalty.threshold
+        state.forecast = lost / problem.scale
+        return state.forecast
+
     def _known_gradient(self, problem: Any, state: _State, block: WorkingBlock) -> np.ndarray | None:
         """The gradient on the block if Xta holds it."""
         return state.products.exact_on(block.W) if state.dual is state.a else None
@@ -353,6 +383,8 @@ class ProxNewton(Solver):
         wanted, above = state.Xta, None
         if state.followed and state.rounds == 1:  # bounds made for another threshold say nothing of this one
             wanted, above = state.products.centres, expected_level(problem, state.threshold_before, state.rise)
+        elif state.rounds == 1 and state.w.any() and worth_thinning(problem, problem.matrix.nnz, problem.d):
+            above = GENEROUS * problem.penalty.threshold
         W = trim(problem, choose_columns(problem, state.w, wanted, state.relative_gap, above), state.w, wanted)
         old, epochs = state.block, state.epochs if state.followed else 0
         within = old is not None and bool(state.inside[W].all())
@@ -366,6 +398,9 @@ class ProxNewton(Solver):
         gram_form = self._gram_is_cheaper(problem, state, W, entries, epochs)
         if gram_form and state.pool is not None:
             state.block = PooledBlock(problem, W, entries, state.pool)
+        elif gram_form and worth_thinning(problem, entries, len(W)):
+            state.draws = state.rng.random(problem.n, dtype=np.float32) if state.draws is None else state.draws
+            state.block = ThinnedBlock(problem, W, entries, state.draws, old)
         else:
             state.block = make_block(problem, W, gram_form, exact=False)
         state.inside[:] = False
@@ -429,7 +464,7 @@ class ProxNewton(Solver):
         """Coordinate descent on the Gram matrix, with exact solves on the support between rounds of it."""
         free = int(problem.fit_intercept)
         rough = state.relative_gap > ROUGH and problem.n >= ENOUGH_ROWS * block.m and state.floor < 1e-3
-        rough = rough and not state.slow
+        rough = rough and not state.slow and not isinstance(block, ThinnedBlock)
         if not state.chord:
             block.update_gram(h, state.rng.integers(0, SAMPLE, problem.n, dtype=np.uint8) == 0 if rough else None, state.slow)
             state.accesses += block.entries
@@ -438,6 +473,8 @@ class ProxNewton(Solver):
         # A model that is no approximation is solved to the end: that spares a round (news20, 20 lassos: 130 -> 115 ms).
         exact = getattr(problem.loss, "curvature_is_constant", False)
         u, tol = origin.copy(), (0.03 if rough else 1e-5 if exact else 1e-3) * violation
+        if isinstance(block, ThinnedBlock) and problem.penalty.strong_convexity == 0.0:
+            tol = self._care(problem, state, violation)
         state.note_epochs(minimise(problem.penalty, block.gram, u, q, free, tol))
         return u
 
@@ -466,10 +503,20 @@ class ProxNewton(Solver):
         goal = 0.03 * violation
         if problem.penalty.strong_convexity > 0.0 or state.penalty <= 0.0:
             return goal
-        suffices = 0.3 * state.tol * problem.scale * problem.penalty.threshold / state.penalty
+        suffices = self._suffices(problem, state)
         if getattr(problem.loss, "curvature_is_constant", False):
             return min(goal, max(suffices, 1e-6 * violation))
         return max(goal, min(suffices, 0.3 * violation))
+
+    def _suffices(self, problem: Any, state: _State) -> float:
+        """A violation with which the dual point, scaled into the feasible set, leaves a third of the tolerance."""
+        return 0.3 * state.tol * problem.scale * problem.penalty.threshold / max(state.penalty, 1e-300)
+
+    def _care(self, problem: Any, state: _State, violation: float) -> float:
+        """How well a thinned model is solved: roughly, but where its dual point may be the last, for what the tolerance allows."""
+        if state.forecast > NEARLY_LAST * state.tol:
+            return ROUGHLY * violation
+        return min(1e-3 * violation, max(1e-6 * violation, STRICT * self._suffices(problem, state)))
 
     def _with_care(self, problem: Any, state: _State) -> bool:
         """Whether models are to be solved well.

@@ -33,7 +33,7 @@ def sample_rows(problem: Any, rng: np.random.Generator, rows: int) -> Any:
     signs = problem.loss.targets == "signs"
     classes = [np.flatnonzero(problem.y > 0.0), np.flatnonzero(problem.y < 0.0)] if signs else [np.arange(problem.n)]
     share = rows // len(classes)
-    parts = [part if len(part) <= share else rng.choice(part, share, replace=False) for part in classes]
+    parts = [part if len(part) <= share else part[rng.choice(len(part), share, replace=False, shuffle=False)] for part in classes]
     factors = [np.full(len(part), len(whole) / len(part)) for part, whole in zip(parts, classes, strict=True)]
     chosen = np.concatenate(parts)
     order = np.argsort(chosen)

@@ -1,0 +1,237 @@
+"""Gram matrices of sparse tall data from the rows that matter: X_W' diag(h~) X_W with h~ = h on average, and mostly zero.
+
+Curvatures are uneven. Most rows of a rare class's complement are sure, their h next to nothing, and they are the long ones, whose
+pairs of entries a Gram matrix is made of. Rows with h_i >= tau stay as they are; of the others, row i is taken with the probability
+h_i / tau, and then weighs tau (w8a, logistic: a tenth of the pairs give eigenvalues within 3 % of the whole matrix's).
+
+The dual point of such a model, a + h~ / s (X_W u), is as feasible as that of the whole one, because it is made of the same weights;
+what it loses in value, by the parabola at each row, is
+
+    1/2 sum_i (s_i dual_i - s_i l'(z_i))^2 / h_i        z the margins after the step,
+
+which takes no look at the data: so it is known before a certificate is asked for whether it would do (``fenchel_loss``).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from saddlery.matrix.vectors import combine_of, dots_of
+from saddlery.parts import kernel
+from saddlery.solvers.working_block import add_gram, mirror
+
+__all__ = ["ThinnedBlock", "fenchel_loss", "worth_thinning"]
+
+PAIRS = 3.0  # for each entry of the block: as many products of pairs are about half of what the rest of a step costs
+FULL = 0.5  # share of non-zeros from which on BLAS has the better of it
+LONG = 2.0  # entries of a row in the block, on average, from which on its pairs are many
+PER_COLUMN = 160.0  # rows of weight tau for each column, at least
+MOST_OF_ROWS = 3.0  # share of the entries, as 1 to so many, that W must hold: rows are read as a whole
+LOOSE = 0.2  # rows whose weight moved by less than this share are left alone: thinning disturbs a model as much
+FILTER = 2.0  # products that it takes to see whether an entry belongs to the block
+INHERIT, MANY_MORE = 4.0, 1.5  # a Gram matrix serves on if new columns hold less than 1 in 4 entries, and are fewer than half
+LEAST, CHEAP = 10_000, 100_000  # entries: below, all rows are taken, and pairs are not worth counting
+LOOK = 500  # rows that say how uneven curvatures are
+
+
+# --------------------------------------------------------------------------- kernels
+
+
+@kernel
+def thin_weights(rows, h, draws, tau, share, loose, weights, change):
+    """weights_i = h~_i where that is another by more than `loose`, or a tenth of what it was; change_i is by how much.
+
+    Returns how many changed.
+    """
+    count = 0
+    for i in range(h.shape[0]):
+        wanted = h[i]
+        if wanted < tau:
+            wanted = tau if draws[i] * tau < wanted else 0.0
+        moved = wanted - weights[i]
+        if abs(moved) <= max(share * weights[i], loose):
+            moved = 0.0
+        weights[i] += moved
+        change[i] = moved
+        count += moved != 0.0
+    return count
+
+
+@kernel(fast_sums=True)
+def add_gram_within(rows, place, weights, free, at, values, gram):
+    """gram += sum_i weights_i x_i x_i', lower triangle, on the columns j with place[j] >= 0; with `free` a column of ones, too.
+
+    Rows are restricted on the way, so that nobody needs a copy of all (w8a, 89 of 300 columns: 1.7 ms).
+    """
+    last = gram.shape[0] - 1
+    for i in range(weights.shape[0]):
+        if weights[i] != 0.0:
+            count = 0
+            for p in range(rows.first(i), rows.last(i)):
+                k = place[rows.position(i, p)]
+                at[count] = k
+                values[count] = rows.entry(p)
+                count += k >= 0
+            if free:
+                at[count] = last
+                values[count] = 1.0
+                count += 1
+            for p in range(count):
+                scaled = weights[i] * values[p]
+                k = np.uint64(at[p])
+                for q in range(p + 1):
+                    gram[k, np.uint64(at[np.uint64(q)])] += scaled * values[np.uint64(q)]
+
+
+@kernel(fast_sums=True)
+def add_columns_within(rows, cols, place, new, weights, free, gram):
+    """The rows of gram that belong to new columns: gram[k, place[l]] += sum_i weights_i x_ij x_il, with k the place of j."""
+    last = gram.shape[0] - 1
+    for c in range(new.shape[0]):
+        j = new[c]
+        k = place[j]
+        for p in range(cols.first(j), cols.last(j)):
+            i = cols.position(j, p)
+            if weights[i] != 0.0:
+                scaled = weights[i] * cols.entry(p)
+                for q in range(rows.first(i), rows.last(i)):
+                    other = place[rows.position(i, q)]
+                    if other >= 0:
+                        gram[k, other] += scaled * rows.entry(q)
+                if free:
+                    gram[k, last] += scaled
+
+
+@kernel
+def fenchel_loss(loss, rows, y, s, a, weights, along, shift, r, h, excess):
+    """What the dual point a + weights / s (along + shift) loses against the slopes r / s after the step, of curvature h.
+
+    The parabola of a row holds as long as its slope moves by less than the curvature; beyond, the loss grows no faster than that.
+    Points that leave the domain of l* will be moved back, which X' feels: `excess` becomes by how much.
+    """
+    total = 0.0
+    for i in range(s.shape[0]):
+        weighted = s[i] * a[i] + weights[i] * (along[i] + shift)
+        off = abs(weighted - r[i])
+        if off > 0.0:
+            total += off * off / (2.0 * h[i] + off)
+        low, high = s[i] * loss.dual_lower(y[i]), s[i] * loss.dual_upper(y[i])
+        if weighted < low or weighted > high:
+            rows.axpy(i, (low if weighted < low else high) - weighted, excess)
+    return total
+
+
+# --------------------------------------------------------------------------- the block
+
+
+def worth_thinning(problem: Any, entries: int, m: int) -> bool:
+    """Whether the Gram matrix of m columns is better made of a part of the rows.
+
+    They are sparse and short, the block holds much of them, and all their pairs take longer than a step's products with the data.
+    """
+    matrix = problem.matrix
+    if not (matrix.compiled and matrix.is_sparse and matrix.by_columns and getattr(problem.loss, "curvature_is_smooth", False)):
+        return False
+    if getattr(problem.loss, "curvature_is_constant", False) or entries > FULL * problem.n * m:
+        return False
+    return entries >= LEAST and MOST_OF_ROWS * entries >= matrix.nnz and entries > LONG * problem.n
+
+
+class ThinnedBlock:
+    """The columns W of sparse data with a Gram matrix of some rows: as ``working_block.WorkingBlock`` in Gram form.
+
+    Parameters
+    ----------
+    problem : LinearProblem
+        Whose columns.
+    W : array of int
+        Which columns, in ascending order.
+    entries : int
+        How many numbers they hold.
+    draws : array of shape (n,)
+        Numbers in [0, 1) that decide which rows are taken: the same for all blocks, so that most rows stay when curvatures change.
+    old : ThinnedBlock, optional
+        The block before, whose Gram matrix serves on where most columns are the same.
+    """
+
+    gram_form = True
+    sampled = False
+    array = None
+
+    def __init__(self, problem: Any, W: np.ndarray, entries: int, draws: np.ndarray, old: Any = None):
+        matrix = problem.matrix
+        self.W, self.m, self.n, self.entries = W, len(W), problem.n, entries
+        self.share = entries / max(matrix.nnz, 1)
+        self.rows, self.cols, self.s, self.draws = matrix.rows, matrix.cols, problem.s, draws
+        self.place = np.full(problem.d, -1, dtype=np.int64)
+        self.place[W] = np.arange(self.m)
+        self.free = int(problem.fit_intercept)
+        self.gram = np.zeros((self.m + self.free, self.m + self.free))
+        self.weights, self.tau, self.chosen_for = np.zeros(self.n), -1.0, self.m  # columns that tau was chosen for
+        if isinstance(old, ThinnedBlock) and old.tau >= 0.0:
+            self._inherit(matrix, old)
+
+    def _inherit(self, matrix: Any, old: ThinnedBlock) -> None:
+        """Take over the Gram matrix of a block, and add what belongs to new columns (w8a, 20 strengths: 98 -> 86 ms)."""
+        known = old.place[self.W] >= 0
+        new = self.W[~known]
+        if INHERIT * matrix.count_entries(new) > self.entries or self.m > MANY_MORE * old.chosen_for:
+            return
+        self.weights, self.tau, self.chosen_for = old.weights.copy(), old.tau, old.chosen_for
+        mine, theirs = np.flatnonzero(known), old.place[self.W[known]]
+        if self.free:
+            mine, theirs = np.append(mine, self.m), np.append(theirs, old.m)
+        self.gram[mine[:, None], mine] = old.gram[theirs[:, None], theirs]
+        if len(new):
+            spots = self.place[new]
+            add_columns_within(self.rows, self.cols, self.place, new, self.weights, self.free, self.gram)
+            self.gram[:, spots] = self.gram[spots].T
+
+    def product(self, u: np.ndarray) -> np.ndarray:
+        """X_W u."""
+        out = np.zeros(self.n)
+        combine_of(self.cols, self.W, u, out)
+        return out
+
+    def transposed(self, r: np.ndarray) -> np.ndarray:
+        """X_W' r."""
+        out = np.empty(self.m)
+        dots_of(self.cols, self.W, r, out)
+        return out
+
+    def update_gram(self, h: np.ndarray, rows: np.ndarray | None = None, strictly: bool = False) -> None:
+        """Bring the Gram matrix near the weights h: their thinned ones, or the weights themselves if `strictly`.
+
+        Rows are left alone whose weight moved little since they were last added, as in ``working_block.WorkingBlock``.
+        """
+        if strictly:
+            self.tau = 0.0
+        elif self.tau < 0.0:
+            self.tau = self._choose_tau(h)
+        change = np.empty(self.n)
+        loose = (-1.0, -1.0) if strictly else (LOOSE, LOOSE * float(h.mean()))
+        if thin_weights(self.rows, h, self.draws, self.tau, *loose, self.weights, change) > 0:
+            if len(self.gram) == len(self.place):  # all columns, no intercept
+                add_gram(self.rows, change, self.gram)
+            else:
+                room = np.empty(self.m + self.free + 1, dtype=np.int64), np.empty(self.m + self.free + 1)
+                add_gram_within(self.rows, self.place, change, self.free, *room, self.gram)
+            mirror(self.rows, self.gram, len(self.gram))
+
+    def _choose_tau(self, h: np.ndarray) -> float:
+        """The largest tau that leaves rows enough for each column, and as many pairs as a step is worth."""
+        enough = float(h.sum()) / (PER_COLUMN * self.m)
+        if self.entries < CHEAP:
+            return enough
+        index = np.arange(0, self.n, max(1, self.n // LOOK))
+        lengths = self.rows.starts[index + 1] - self.rows.starts[index]
+        order = np.argsort(-h[index])
+        h_there, taken = h[index][order], lengths[order]
+        work = FILTER * taken + 0.5 * (self.share * taken) ** 2
+        kept = np.cumsum(work)
+        below = np.cumsum((work * h_there)[::-1])[::-1] - work * h_there
+        cost = (kept + below / np.maximum(h_there, 1e-300)) * (self.n / len(index))
+        k = int(np.searchsorted(cost, PAIRS * self.entries))
+        return min(float(h_there[k]) if k < len(index) else 0.0, enough)

@@ -1,0 +1,159 @@
+"""Gram matrices of the rows that matter: what they hold, what they inherit, and what the dual points of their models lose."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import saddlery as sd
+from saddlery.solvers import thinned_block
+from saddlery.solvers.prox_newton import ProxNewton
+from saddlery.solvers.thinned_block import ThinnedBlock, fenchel_loss, worth_thinning
+
+N, D = 600, 30
+SOME = np.array([0, 3, 4, 9, 17, 28])
+
+
+def make_problem(kind=np.float64, intercept=False, alpha=0.01, weights=None, n=N, d=D, seed=0):
+    """Sparse, tall, with a rare class and rows of very different lengths."""
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(1, 16, n)
+    X = (rng.random((n, d)) < lengths[:, None] / d) * rng.standard_normal((n, d))
+    y = np.where(X @ rng.standard_normal(d) + 0.5 * rng.standard_normal(n) > 3.0, 1.0, -1.0)
+    penalty = sd.penalties.L1(alpha)
+    return sd.LinearProblem(sp.csr_array(X.astype(kind)), y, penalty=penalty, sample_weight=weights, fit_intercept=intercept)
+
+
+def dense_columns(problem, W):
+    """The columns of a block as an array, with one of ones for an intercept."""
+    X = problem.matrix.values.toarray().astype(np.float64)[:, W]
+    return np.column_stack([X, np.ones(problem.n)]) if problem.fit_intercept else X
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("kind", [np.float64, np.float32])
+@pytest.mark.parametrize("W", [SOME, np.arange(D)], ids=["some", "all"])
+def test_gram_is_that_of_its_weights(W, kind, intercept, monkeypatch):
+    monkeypatch.setattr(thinned_block, "PER_COLUMN", 2.0)
+    problem, rng = make_problem(kind, intercept), np.random.default_rng(1)
+    block, X = ThinnedBlock(problem, W, problem.matrix.count_entries(W), rng.random(N)), dense_columns(problem, W)
+    h = rng.random(N) ** 4
+    for _ in range(3):
+        block.update_gram(h)
+        assert 0 < np.count_nonzero(block.weights) < 0.9 * N
+        np.testing.assert_allclose(block.gram, X.T @ (block.weights[:, None] * X), rtol=1e-10, atol=1e-10)
+        h = h * rng.uniform(0.5, 2.0, N)
+    block.update_gram(h, strictly=True)
+    np.testing.assert_allclose(block.gram, X.T @ (h[:, None] * X), rtol=1e-10, atol=1e-10)
+    u = rng.standard_normal(len(W))
+    np.testing.assert_allclose(block.product(u), X[:, : len(W)] @ u, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(block.transposed(h), X[:, : len(W)].T @ h, rtol=1e-12, atol=1e-12)
+
+
+def test_weights_are_right_on_average():
+    """Large ones stay; of the others as many are taken as make up for those that are not."""
+    problem, rng = make_problem(), np.random.default_rng(2)
+    h, total = rng.random(N) ** 4, np.zeros(N)
+    for _ in range(400):
+        block = ThinnedBlock(problem, SOME, problem.matrix.count_entries(SOME), rng.random(N))
+        block.tau = 0.2
+        block.update_gram(h)
+        np.testing.assert_array_equal(block.weights[h >= 0.2], h[h >= 0.2])
+        assert set(np.unique(block.weights[h < 0.2])) <= {0.0, 0.2}
+        total += block.weights / 400
+    # Changes below a fifth of the mean are left alone, so the smallest curvatures never count.
+    assert abs(total.sum() / h.sum() - 1.0) < 0.05
+
+
+def test_pairs_are_limited(monkeypatch):
+    """Rows that all have the same curvature are thinned to what a step is worth, but no column is left without rows."""
+    problem = make_problem(n=6000, d=20)
+    monkeypatch.setattr(thinned_block, "CHEAP", 0)
+    monkeypatch.setattr(thinned_block, "PER_COLUMN", 50.0)
+    block = ThinnedBlock(problem, np.arange(20), problem.matrix.nnz, np.random.default_rng(0).random(6000))
+    lengths = np.diff(problem.matrix.csr.indptr)
+    work = thinned_block.FILTER * lengths + 0.5 * lengths**2
+    h = np.random.default_rng(1).random(6000) ** 3
+    block.update_gram(h)
+    taken = block.weights != 0.0
+    assert work[taken].sum() <= 1.2 * thinned_block.PAIRS * problem.matrix.nnz < work.sum()
+    assert block.tau <= h.sum() / (50.0 * 20)
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+def test_inherited_gram(intercept, monkeypatch):
+    """A block with some columns more and some less goes on with what is known of the others."""
+    monkeypatch.setattr(thinned_block, "PER_COLUMN", 2.0)
+    problem, rng = make_problem(intercept=intercept), np.random.default_rng(3)
+    draws, W, other = rng.random(N), np.arange(2, 22), np.setdiff1d(np.arange(24), [5, 11])
+    old = ThinnedBlock(problem, W, problem.matrix.count_entries(W), draws)
+    old.update_gram(rng.random(N) ** 4)
+    new, X = ThinnedBlock(problem, other, problem.matrix.count_entries(other), draws, old), dense_columns(problem, other)
+    assert new.tau == old.tau > 0.0
+    np.testing.assert_allclose(new.gram, X.T @ (old.weights[:, None] * X), rtol=1e-10, atol=1e-10)
+    before = old.weights.copy()
+    new.update_gram(rng.random(N))
+    np.testing.assert_array_equal(old.weights, before)
+    np.testing.assert_allclose(new.gram, X.T @ (new.weights[:, None] * X), rtol=1e-10, atol=1e-10)
+    strange = ThinnedBlock(problem, np.arange(D), problem.matrix.nnz, draws, ThinnedBlock(problem, W[:3], 1, draws))
+    assert strange.tau < 0.0  # a block that never had weights, or few of these columns, leaves nothing
+
+
+def test_forecast():
+    """The parabolas give the Fenchel loss of a nearby point, and the excess what moving it into the domain does to X's."""
+    problem, rng = make_problem(), np.random.default_rng(4)
+    z, along = rng.standard_normal(N), 0.02 * rng.standard_normal(N)
+    a, s, y = problem.slopes(z), problem.s, problem.y
+    after = problem.slopes(z + along)
+    curvature = problem.loss.curvature(y, z + along)
+    weights = s * problem.loss.curvature(y, z) * rng.uniform(0.5, 1.5, N)
+    dual = a + weights / s * along
+    exact = float(np.sum(s * (problem.loss.value(y, z + along) + problem.loss.conjugate(y, dual) - (z + along) * dual)))
+    excess = np.zeros(D)
+    facts = (problem.loss, problem.matrix.rows, y, s, a)
+    assert fenchel_loss(*facts, weights, along, 0.0, s * after, s * curvature, excess) == pytest.approx(exact, rel=0.1)
+    assert not excess.any()
+    weights = np.where(rng.random(N) < 0.2, 100.0 * weights, weights)
+    dual = a + weights / s * along
+    low, high = np.where(y > 0, -1.0, 0.0), np.where(y > 0, 0.0, 1.0)
+    moved = np.clip(dual, low, high) - dual
+    assert moved.any()
+    fenchel_loss(*facts, weights, along, 0.0, s * after, s * curvature, excess)
+    np.testing.assert_allclose(excess, problem.matrix.rmatvec(s * moved), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_solutions(intercept, weighted, monkeypatch):
+    """Solved on thinned blocks, with a sampled start, to a gap that the data confirm."""
+    made = []
+    update = ThinnedBlock.update_gram
+    monkeypatch.setattr(ThinnedBlock, "update_gram", lambda self, *args: made.append(self.n) or update(self, *args))
+    n = 12_000
+    weights = np.random.default_rng(5).integers(0, 3, n).astype(float) if weighted else None
+    problem = make_problem(intercept=intercept, alpha=0.002, weights=weights, n=n, seed=6)
+    assert worth_thinning(problem, problem.matrix.nnz, problem.d)
+    solution = sd.solve(problem, solver="prox_newton", tol=1e-7)
+    assert str(solution.status) == "certified to the tolerance"
+    assert n in made
+    confirmed = sd.certify(problem, solution.w, solution.dual, b=solution.b)
+    assert confirmed.relative_gap <= 1.01e-7
+    exact = sd.solve(problem, solver=ProxNewton(sample_start=False), tol=1e-9)
+    np.testing.assert_allclose(solution.w, exact.w, atol=2e-3)
+    again = sd.solve(problem, solver="prox_newton", tol=1e-7)
+    np.testing.assert_array_equal(solution.w, again.w)
+
+
+def test_forecasts_end_rounds(monkeypatch):
+    """One round goes up to the tolerance, not further: its forecasts fall below it with the last step only."""
+    problem, seen = make_problem(alpha=0.002, n=12_000, seed=6), []
+    forecast = ProxNewton._forecast
+
+    def watched(self, problem, state, model):
+        seen.append((problem.n, state.rounds, forecast(self, problem, state, model)))
+        return seen[-1][2]
+
+    monkeypatch.setattr(ProxNewton, "_forecast", watched)
+    solution = sd.solve(problem, solver="prox_newton", tol=1e-5)
+    last = [value for n, rounds, value in seen if n == 12_000 and rounds == solution.epochs]
+    assert last[-1] <= 1e-5 < min([1.0, *last[:-1]])
+    assert solution.epochs <= 2
