@@ -27,6 +27,7 @@ q          gradient of the quadratic model at u
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,7 +46,7 @@ from saddlery.solvers.row_sample import sample_rows
 from saddlery.solvers.sdca import swept_once
 from saddlery.solvers.small_rounds import is_small, newton_rounds
 from saddlery.solvers.streamed_block import DENSE_BYTES, make_block, trim
-from saddlery.solvers.working_block import WorkingBlock, gram_is_cheaper
+from saddlery.solvers.working_block import SWEEP_DENSE, WorkingBlock, gram_is_cheaper
 from saddlery.solvers.working_set import LITTLE, choose_columns, expected_level, level
 
 __all__ = ["ProxNewton"]
@@ -61,6 +62,7 @@ FAR, WORTH_CHORDS = 0.01, 50  # relative gap and columns from which on a Gram ma
 FEW_ROWS = 10  # for each column: Gram matrices of fewer are cheap
 STRIDE = 1e-3  # by which the gap of small data falls in one step
 RISE_UP, RISE_DOWN = 0.5, 0.1  # how expectations change when columns were missing, and when they were not
+COARSE = 1e-4  # share of a violation that columns in 16 bits can leave
 ENOUGH_ROWS = 120  # rows for each column of the block, if they are
 
 
@@ -401,7 +403,7 @@ class ProxNewton(Solver):
         whole: Any = None
         # A block holds all weights, but of data that are read in parts: margins that are one product spare the certificate another.
         # Not where searches go on by secants: at the optimum a difference of margins is rounding, which they would follow.
-        if block.gram_form and problem.matrix.compiled and problem.penalty.threshold > 0.0:
+        if (block.gram_form or block.dense) and problem.matrix.compiled and problem.penalty.threshold > 0.0:
             whole = block.product(u[: block.m])
             along = whole - state.Xw
         elif margins is None:
@@ -434,10 +436,10 @@ class ProxNewton(Solver):
             block.update_gram(h, state.rng.integers(0, SAMPLE, problem.n, dtype=np.uint8) == 0 if rough else None, state.slow)
             state.accesses += block.entries
         q = _joined(gradient, state.r.sum()) if free else gradient.copy()
-        rough = rough or (state.relative_gap > EARLY and problem.d > problem.n / 4 and block.m > LITTLE)
         # A model that is no approximation is solved to the end: that spares a round (news20, 20 lassos: 130 -> 115 ms).
-        exact = getattr(problem.loss, "curvature_is_constant", False)
-        u, tol = origin.copy(), (0.03 if rough else 1e-5 if exact else 1e-3) * violation
+        exact = getattr(problem.loss, "curvature_is_constant", False) and not rough
+        rough = rough or (state.relative_gap > EARLY and problem.d > problem.n / 4 and block.m > LITTLE)
+        u, tol = origin.copy(), (1e-5 if exact else 0.03 if rough else 1e-3) * violation
         state.note_epochs(minimise(problem.penalty, block.gram, u, q, free, tol))
         return u
 
@@ -448,35 +450,46 @@ class ProxNewton(Solver):
 
         Also the margins of the move, if they are known.
         """
-        late = self._with_care(problem, state)
+        late = self._with_care(problem, state, block)
         q = _joined(gradient, state.r.sum()) if problem.fit_intercept else gradient
-        goal = self._goal(problem, state, violation) if late else 0.3 * violation
-        u, margins, sweeps, products = minimise_on_columns(problem, block, h, origin, q, goal, late)
+        goal = self._goal(problem, state, block, violation) if late else 0.3 * violation
+        u, margins, sweeps, products = minimise_on_columns(problem, block, h, origin, q, goal, late, not state.slow)
         state.accesses += 2.0 * (sweeps + products) * block.entries
-        state.swept += 2.5 * sweeps * block.entries
+        state.swept += (SWEEP_DENSE if block.dense else 2.5) * sweeps * block.entries
         state.note_epochs(sweeps + 2 * products)
         return u, margins
 
-    def _goal(self, problem: Any, state: _State, violation: float) -> float:
+    def _goal(self, problem: Any, state: _State, block: WorkingBlock, violation: float) -> float:
         """The violation to which a model is to be solved with care: 3 % of what it was.
 
-        Where the dual point must be scaled into the feasible set, a violation v costs v ||w||_1. What suffices for the tolerance
-        is therefore known: models that are no approximations are solved to that at once, others no further.
+        What suffices for the tolerance is known: where the dual point must be scaled into the feasible set, a violation v costs
+        v ||w||_1, and else v^2 / (2 l2) for each weight. Models that are no approximations are solved to that at once, others no
+        further.
         """
-        goal = 0.03 * violation
-        if problem.penalty.strong_convexity > 0.0 or state.penalty <= 0.0:
+        goal, constant, l2 = (
+            0.03 * violation,
+            getattr(problem.loss, "curvature_is_constant", False),
+            problem.penalty.strong_convexity,
+        )
+        if (l2 > 0.0 and not (constant and block.dense)) or (state.penalty <= 0.0 and not constant):
             return goal
-        suffices = 0.3 * state.tol * problem.scale * problem.penalty.threshold / state.penalty
-        if getattr(problem.loss, "curvature_is_constant", False):
-            return min(goal, max(suffices, 1e-6 * violation))
+        most = state.penalty or problem.scale  # no solution has a larger penalty than the value at zero
+        suffices = 0.3 * state.tol * problem.scale * problem.penalty.threshold / most
+        if l2 > 0.0:
+            suffices = max(suffices, 0.3 * math.sqrt(2.0 * l2 * state.tol * problem.scale / block.m))
+        if constant:
+            return min(goal, max(suffices, (COARSE if block.dense and not state.slow else 1e-6) * violation))
         return max(goal, min(suffices, 0.3 * violation))
 
-    def _with_care(self, problem: Any, state: _State) -> bool:
+    def _with_care(self, problem: Any, state: _State, block: WorkingBlock) -> bool:
         """Whether models are to be solved well.
 
-        With a threshold, once the support is about right. Without, once models are: the last step had the length that its model
-        said (5000 x 2000, logistic with l2: 0.95 -> 0.6 s), or, where curvature jumps and lengths tell little, rounds gain little.
+        At once if they are no approximations and sweeps are cheaper than rounds. With a threshold, once the support is about right.
+        Without, once models are: the last step had the length that its model said (5000 x 2000, logistic with l2: 0.95 -> 0.6 s),
+        or, where curvature jumps and lengths tell little, rounds gain little.
         """
+        if block.dense and getattr(problem.loss, "curvature_is_constant", False):
+            return True
         if state.relative_gap > LATE:
             return False
         if problem.penalty.threshold > 0.0:
