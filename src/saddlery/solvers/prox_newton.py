@@ -43,6 +43,7 @@ from saddlery.solvers.gram_pool import PooledBlock, pool_for
 from saddlery.solvers.newton_search import expand_at, model_slopes, search_along
 from saddlery.solvers.residual_model import minimise_on_columns
 from saddlery.solvers.row_sample import sample_rows
+from saddlery.solvers.scaled_columns import DenseCopies
 from saddlery.solvers.sdca import swept_once
 from saddlery.solvers.small_rounds import is_small, newton_rounds
 from saddlery.solvers.streamed_block import DENSE_BYTES, make_block, trim
@@ -95,6 +96,7 @@ class _State(State):
         self.Xta: Any = None
         self.block: Any = None  # a WorkingBlock, or one that is read in parts or made of a pool
         self.pool = pool_for(problem)
+        self.copies = DenseCopies(n, problem.d)  # of columns that were swept over
         self.products = ScreenedProducts(problem)
         self.inside = np.zeros(problem.d, dtype=bool)  # whether a column is in the block
         self.rounds, self.idle, self.swept, self.epochs = 0, 0, 0.0, 0
@@ -369,7 +371,7 @@ class ProxNewton(Solver):
         if gram_form and state.pool is not None:
             state.block = PooledBlock(problem, W, entries, state.pool)
         else:
-            state.block = make_block(problem, W, gram_form, exact=False)
+            state.block = make_block(problem, W, gram_form, exact=False, copies=state.copies)
         state.inside[:] = False
         state.inside[W] = True
         state.accesses += entries

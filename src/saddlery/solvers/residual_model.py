@@ -28,6 +28,7 @@ MOST_PRODUCTS = 25  # of conjugate gradients, each two passes over the block
 LONG = 8  # entries of the block for each row and column from which on moves are prolonged: less would take as long as sweeps
 ALIKE = 1e-3  # sin^2 of the angle between two moves below which only the last is prolonged
 FURTHEST = 8.0  # times a move: longer ones would follow rounding
+DIGITS = 0.02  # by which moves may fall before the gradient is brought to u: slopes along them are differences, in single precision
 
 
 # --------------------------------------------------------------------------- kernels
@@ -188,24 +189,29 @@ def minimise_on_columns(
     free = int(problem.fit_intercept)
     cycle, most = (3, 24) if careful else (6, 20)
     model = ScaledColumns(block, h, coarse)
-    u, t = origin.copy(), np.zeros(block.n, dtype=model.roots.dtype)
+    u, t, q = origin.copy(), np.zeros(block.n, dtype=model.roots.dtype), q.copy()
+    facts = (model.cols, model.at, model.weight, model.roots, model.total, model.curvatures, q)
     long = block.entries >= LONG * (block.n + block.m)
     moves = (np.empty_like(u), np.empty_like(t), np.zeros_like(u), np.zeros_like(t))
     how = (problem.penalty.threshold, problem.penalty.strong_convexity, long, *moves)
     worth = (1 if careful else 4) * (WORTH_LONG if long else WORTH)
-    facts = (model.cols, model.at, model.weight, model.roots, model.total, model.curvatures, q)
     # Conjugate gradients are run from here, at a cost of some microseconds a product that small blocks feel.
     overhead = 1.0 + 50_000.0 / block.entries
-    sweeps = products = 0
+    sweeps, products, start, base = 0, 0, 0.0, 0.0
     while sweeps < most * overhead:
         first, last, count = residual_cycle(problem.penalty, *facts, u, t, free, cycle, goal, *how)
-        sweeps += count
+        sweeps, start, base = sweeps + count, max(start, first), max(base, first)
         # Once a sweep over all has moved little, those over the non-zeros tell: columns that still want a weight, if any, are left
         # to the next round, which reads all columns anyway.
         if first <= goal or (last <= goal and sweeps > cycle and first <= SETTLED * goal):
             break
-        if last > goal and _sweeps_to_go(first, last, goal, cycle - 1) > overhead * worth:
+        # The largest moves of sweeps that are prolonged go up and down: only what all of them have done tells.
+        before, between = (start, sweeps) if long else (first, cycle)
+        if last > goal and _sweeps_to_go(before, last, goal, between - 1) > overhead * worth:
             products += _face_step(problem.penalty, model, q, u, t)
+        if model.dense and last < DIGITS * base:
+            model.rebase(q, t)
+            base = 0.0
     return u, model.margins(t), sweeps, products
 
 

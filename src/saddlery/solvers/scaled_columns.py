@@ -17,7 +17,7 @@ from saddlery.matrix import DenseVectors, SparseVectors, dense_stack
 from saddlery.matrix.vectors import RoundedVectors, combine_of, dots_of
 from saddlery.parts import kernel
 
-__all__ = ["ScaledColumns"]
+__all__ = ["DenseCopies", "ScaledColumns"]
 
 STEPS = 32767.0  # of a column up to its largest entry
 TILE = 64  # rows and columns that are read at a time where the data are stored by rows: these stay in cache
@@ -45,17 +45,17 @@ def scale_sparse(vectors, at, roots, values, indices, starts, squares):
 
 
 @kernel(fast_sums=True)
-def scale_dense(vectors, at, roots, values, squares):
-    """The vectors `at` of a dense stack in single precision, each entry times the root of its row; and their square norms."""
+def scale_dense(vectors, at, roots, places, values, squares):
+    """The vectors `at` of a dense stack to their places, each entry times the root of its row; and their square norms."""
     length = roots.shape[0]
     for k in range(at.shape[0]):
-        start, to = np.uint64(at[k]) * np.uint64(length), np.uint64(k) * np.uint64(length)
+        start, to = np.uint64(at[k]) * np.uint64(length), np.uint64(places[k]) * np.uint64(length)
         total = 0.0
         for i in range(length):
             value = np.float32(roots[i] * vectors.entry(start + np.uint64(i)))
             values[to + np.uint64(i)] = value
             total += value * value
-        squares[k] = total
+        squares[places[k]] = total
 
 
 @kernel
@@ -71,14 +71,14 @@ def scaled_entry(vectors, roots, even, i, p):
 
 
 @kernel(fast_sums=True)
-def round_columns(vectors, at, roots, even, values, steps, squares):
-    """The vectors `at` of a dense stack, each entry times the root of its row, as multiples of steps; and their square norms.
+def round_columns(vectors, at, roots, even, places, values, steps, squares):
+    """The vectors `at` of a dense stack to their places, times the roots of rows, as multiples of steps; and their square norms.
 
     To find the largest entry takes longer than to sum powers, which is vector code (2000 columns of 5000: 9 -> 5 ms in all).
     """
     length = roots.shape[0]
     for k in range(at.shape[0]):
-        start, to = np.uint64(at[k]) * np.uint64(length), np.uint64(k) * np.uint64(length)
+        start, to = np.uint64(at[k]) * np.uint64(length), np.uint64(places[k]) * np.uint64(length)
         eighth = 0.0
         for i in range(length):
             value = scaled_entry(vectors, roots, even, np.uint64(i), start + np.uint64(i))
@@ -93,7 +93,7 @@ def round_columns(vectors, at, roots, even, values, steps, squares):
             whole = np.int16(np.rint(inverse * value))
             values[to + np.uint64(i)] = whole
             total += np.float32(whole) * np.float32(whole)
-        steps[k], squares[k] = step, step * step * total
+        steps[places[k]], squares[places[k]] = step, step * step * total
 
 
 @kernel(fast_sums=True)
@@ -148,13 +148,8 @@ class ScaledColumns:
         self.cols, self.at = block.cols, block.at
         self.roots = roots.astype(np.float32) if self.dense else roots
         if self.dense:
-            known = block.rounded
-            if known is None or known[0] != coarse or not np.array_equal(known[1], roots):
-                block.rounded = None  # before there are two
-                made = _rounded(block, roots, self.even) if coarse else _single(block, roots)
-                block.rounded = known = (coarse, roots, *made)
-            self.cols, self.at = known[2], np.arange(block.m)
-            self.curvatures = self.weight * known[3]
+            self.cols, self.at, squares = block.copies.columns(block, roots, self.even, coarse)
+            self.curvatures = self.weight * squares
         elif self.even:
             self.curvatures = self.weight * block.square_norms
         else:
@@ -169,6 +164,14 @@ class ScaledColumns:
             return None
         return t if self.even else t / self.roots
 
+    def rebase(self, q: np.ndarray, t: np.ndarray) -> None:
+        """Bring the gradient q to where t is, which becomes zero."""
+        m = len(self.at)
+        q[:m] += self.weight * self.dots(np.arange(m), t)
+        if len(q) > m:
+            q[m] += self.weight * float(self.roots @ t)
+        t[:] = 0.0
+
     def combine(self, columns: np.ndarray, values: np.ndarray) -> np.ndarray:
         """C values, where `values` are those of some columns."""
         out = np.zeros(len(self.roots), dtype=self.roots.dtype)
@@ -182,29 +185,49 @@ class ScaledColumns:
         return out
 
 
-def _source(block: Any) -> tuple[DenseVectors, np.ndarray] | None:
-    """Dense columns as a stack and where they are in it, or None if there are only rows."""
-    if block.cols is not None:
-        return block.cols, block.at
-    if block.array.flags.c_contiguous:
-        return dense_stack(block.array), np.arange(block.m)
-    return None
+class DenseCopies:
+    """Dense columns for sweeps, each copied when it is first asked for: in 16 bits, or in single precision.
 
+    Where rows keep their weights, a column is copied once for all rounds and all strengths of a path. Room that is not used is not
+    taken from memory either.
 
-def _rounded(block: Any, roots: np.ndarray, even: bool) -> tuple[RoundedVectors, np.ndarray]:
-    """The columns of a dense block, scaled, in 16 bits; and their square norms."""
-    steps, squares = np.empty(block.m), np.empty(block.m)
-    values = np.empty(block.m * block.n, dtype=np.int16)
-    if (source := _source(block)) is not None:
-        round_columns(*source, roots, even, values, steps, squares)
-    else:
-        round_rows(dense_stack(block.array.T), roots, even, values, steps, squares)
-    return RoundedVectors(values, steps, block.n), squares
+    Parameters
+    ----------
+    n, count : int
+        Length and number of the columns that there may be.
+    """
 
+    def __init__(self, n: int, count: int):
+        self.n, self.coarse = n, True
+        self.values: Any = np.empty(0)
+        self.roots: Any = None  # of the weights of rows
+        self.steps, self.squares, self.there = np.empty(count), np.empty(count), np.zeros(count, dtype=bool)
 
-def _single(block: Any, roots: np.ndarray) -> tuple[DenseVectors, np.ndarray]:
-    """The columns of a dense block, scaled, in single precision; and their square norms."""
-    squares, values = np.empty(block.m), np.empty(block.m * block.n, dtype=np.float32)
-    source = _source(block) or (dense_stack(np.ascontiguousarray(block.array)), np.arange(block.m))
-    scale_dense(*source, roots, values, squares)
-    return DenseVectors(values, block.n), squares
+    def columns(self, block: Any, roots: np.ndarray, even: bool, coarse: bool) -> tuple[Any, np.ndarray, np.ndarray]:
+        """The columns of a block times the roots of rows: a stack that holds them, where they are in it, and their square norms."""
+        if not len(self.values) or coarse != self.coarse:
+            self.coarse, self.roots = coarse, None
+            self.values = np.empty(len(self.steps) * self.n, dtype=np.int16 if coarse else np.float32)
+        if self.roots is None or not np.array_equal(roots, self.roots):
+            self.roots = roots
+            self.there[:] = False
+        missing = np.flatnonzero(~self.there[block.places])
+        if len(missing):
+            self._copy(block, missing, even)
+            self.there[block.places] = True
+        stack = RoundedVectors(self.values, self.steps, self.n) if coarse else DenseVectors(self.values, self.n)
+        return stack, block.places, self.squares[block.places]
+
+    def _copy(self, block: Any, missing: np.ndarray, even: bool) -> None:
+        places = block.places[missing]
+        if block.cols is not None:
+            source = (block.cols, block.at[missing])
+        elif block.array.flags.c_contiguous or not (self.coarse and len(missing) == len(self.steps)):
+            source = (dense_stack(np.ascontiguousarray(block.array)), missing)
+        else:
+            round_rows(dense_stack(block.array.T), self.roots, even, self.values, self.steps, self.squares)
+            return
+        if self.coarse:
+            round_columns(*source, self.roots, even, places, self.values, self.steps, self.squares)
+        else:
+            scale_dense(*source, self.roots, places, self.values, self.squares)

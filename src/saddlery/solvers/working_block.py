@@ -19,6 +19,7 @@ import scipy.linalg.blas
 from saddlery.matrix.vectors import combine, combine_of, dots, dots_of, square_norms_of
 from saddlery.parts import kernel
 from saddlery.solvers.column_copies import dense_columns, sparse_cols, sparse_rows, spread
+from saddlery.solvers.scaled_columns import DenseCopies
 
 __all__ = ["COPY", "LOOSE", "MAX_GRAM", "WorkingBlock", "add_gram", "gram_is_cheaper", "is_array", "mirror", "sweeps_expected"]
 
@@ -127,9 +128,11 @@ class WorkingBlock:
         Whether a Gram matrix is wanted, or columns to sweep over.
     exact : bool
         Whether one step on the Gram matrix shall be the solution, so that it must not be rounded.
+    copies : DenseCopies, optional
+        Of all columns of the data, for those of this block to be looked for and added.
     """
 
-    def __init__(self, problem: Any, W: np.ndarray, gram_form: bool, exact: bool = False):
+    def __init__(self, problem: Any, W: np.ndarray, gram_form: bool, exact: bool = False, copies: DenseCopies | None = None):
         matrix = problem.matrix
         self.W, self.m, self.n, self.gram_form = W, len(W), problem.n, gram_form
         self.at, self.slab = W, problem.n  # where the columns are in `cols`; how many rows are weighted at a time
@@ -156,7 +159,8 @@ class WorkingBlock:
         else:
             self.array = dense_columns(matrix, W)
         self.dense = not matrix.is_sparse
-        self.rounded: Any = None  # a copy of dense columns for sweeps
+        # Copies of dense columns for sweeps, and their places there: of those of this block, or of all as the owner wishes.
+        self.copies, self.places = (DenseCopies(self.n, self.m), np.arange(self.m)) if copies is None else (copies, W)
         self.gram = np.zeros((0, 0))
         self.weights = np.zeros(self.n)
         self.sampled = False
