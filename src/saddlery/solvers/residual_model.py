@@ -22,7 +22,7 @@ from saddlery.solvers.scaled_columns import ScaledColumns
 
 __all__ = ["minimise_on_columns"]
 
-WORTH, WORTH_LONG = 15, 40  # sweeps that conjugate gradients must spare to be worth their products; of those that are prolonged
+WORTH, WORTH_LONG = 15, 20  # sweeps that conjugate gradients must spare to be worth their products; of those that are prolonged
 SETTLED = 100.0  # times the goal: the largest move of a sweep over all columns after which those over the non-zeros suffice
 MOST_PRODUCTS = 25  # of conjugate gradients, each two passes over the block
 LONG = 8  # entries of the block for each row and column from which on moves are prolonged: less would take as long as sweeps
@@ -197,17 +197,15 @@ def minimise_on_columns(
     worth = (1 if careful else 4) * (WORTH_LONG if long else WORTH)
     # Conjugate gradients are run from here, at a cost of some microseconds a product that small blocks feel.
     overhead = 1.0 + 50_000.0 / block.entries
-    sweeps, products, start, base = 0, 0, 0.0, 0.0
+    sweeps, products, base = 0, 0, 0.0
     while sweeps < most * overhead:
         first, last, count = residual_cycle(problem.penalty, *facts, u, t, free, cycle, goal, *how)
-        sweeps, start, base = sweeps + count, max(start, first), max(base, first)
+        sweeps, base = sweeps + count, max(base, first)
         # Once a sweep over all has moved little, those over the non-zeros tell: columns that still want a weight, if any, are left
         # to the next round, which reads all columns anyway.
         if first <= goal or (last <= goal and sweeps > cycle and first <= SETTLED * goal):
             break
-        # The largest moves of sweeps that are prolonged go up and down: only what all of them have done tells.
-        before, between = (start, sweeps) if long else (first, cycle)
-        if last > goal and _sweeps_to_go(before, last, goal, between - 1) > overhead * worth:
+        if last > goal and _sweeps_to_go(first, last, goal, cycle - 1) > overhead * worth:
             products += _face_step(problem.penalty, model, q, u, t)
         if model.dense and last < DIGITS * base:
             model.rebase(q, t)
