@@ -79,11 +79,11 @@ def test_the_gradient_can_be_brought_along():
     assert not t.any()
 
 
-@pytest.mark.parametrize("penalty", [L1(0.05), ElasticNet(0.05, 0.5)])
+@pytest.mark.parametrize("penalty", [L1(0.005), ElasticNet(0.005, 0.5)])
 @pytest.mark.parametrize("intercept", [False, True])
 def test_prolonged_sweeps_are_fewer_and_arrive(penalty, intercept, monkeypatch):
     rng = np.random.default_rng(3)
-    n, d = 600, 200
+    n, d = 600, 300
     monkeypatch.setattr(residual_model, "WORTH", 10**6)
     X = rng.standard_normal((n, d))
     problem = sd.LinearProblem(X, X[:, :20].sum(axis=1) + rng.standard_normal(n), "squared", penalty, fit_intercept=intercept)

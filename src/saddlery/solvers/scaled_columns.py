@@ -50,11 +50,11 @@ def scale_dense(vectors, at, roots, places, values, squares):
     length = roots.shape[0]
     for k in range(at.shape[0]):
         start, to = np.uint64(at[k]) * np.uint64(length), np.uint64(places[k]) * np.uint64(length)
-        total = 0.0
+        total: Any = 0.0
         for i in range(length):
             value = np.float32(roots[i] * vectors.entry(start + np.uint64(i)))
             values[to + np.uint64(i)] = value
-            total += value * value
+            total += 1.0 * value * value
         squares[places[k]] = total
 
 

@@ -160,7 +160,8 @@ class WorkingBlock:
             self.array = dense_columns(matrix, W)
         self.dense = not matrix.is_sparse
         # Copies of dense columns for sweeps, and their places there: of those of this block, or of all as the owner wishes.
-        self.copies, self.places = (DenseCopies(self.n, self.m), np.arange(self.m)) if copies is None else (copies, W)
+        self.copies = DenseCopies(self.n, self.m) if copies is None else copies
+        self.places: np.ndarray = np.arange(self.m) if copies is None else W
         self.gram = np.zeros((0, 0))
         self.weights = np.zeros(self.n)
         self.sampled = False

@@ -50,7 +50,8 @@ def level(problem: Any) -> float:
 
 def _sweeps_are_cheap(problem: Any) -> bool:
     """Whether sweeps over a quarter of the columns take no longer than what a round takes anyway, and Gram matrices do."""
-    return swept_in_few_bits(problem) and problem.n * _quarter(problem) ** 2 > 48.0 * WORTH_SWEEPS
+    tall = problem.n >= 2 * problem.d  # on wide data small sets that are solved fast beat large ones
+    return tall and swept_in_few_bits(problem) and problem.n * _quarter(problem) ** 2 > 48.0 * WORTH_SWEEPS
 
 
 def _quarter(problem: Any) -> int:
