@@ -16,6 +16,7 @@ from saddlery.parts import kernel, part, verb
 
 __all__ = [
     "DenseVectors",
+    "RoundedVectors",
     "SparseVectors",
     "add_weighted_squares",
     "combine",
@@ -82,6 +83,28 @@ class DenseVectors(NamedTuple):
             value = 1.0 * self.values[start + np.uint64(j)]
             total += weights[j] * value * value
         return total
+
+
+@part
+class RoundedVectors(NamedTuple):
+    """Vectors of `length` numbers each, as whole multiples of a step of their own: a quarter of the memory, where rounding may."""
+
+    values: np.ndarray
+    steps: np.ndarray
+    length: int
+
+    def dot(self, i, x):
+        start = np.uint64(i) * np.uint64(self.length)
+        total = x.dtype.type(0.0)
+        for j in range(self.length):
+            total += x.dtype.type(self.values[start + np.uint64(j)]) * x[j]
+        return self.steps[i] * total
+
+    def axpy(self, i, scale, out):
+        start = np.uint64(i) * np.uint64(self.length)
+        scaled = out.dtype.type(scale * self.steps[i])
+        for j in range(self.length):
+            out[j] += scaled * out.dtype.type(self.values[start + np.uint64(j)])
 
 
 @part

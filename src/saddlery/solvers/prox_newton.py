@@ -43,11 +43,12 @@ from saddlery.solvers.gram_pool import PooledBlock, pool_for
 from saddlery.solvers.newton_search import expand_at, model_slopes, search_along
 from saddlery.solvers.residual_model import minimise_on_columns
 from saddlery.solvers.row_sample import sample_rows
+from saddlery.solvers.scaled_columns import DenseCopies
 from saddlery.solvers.sdca import swept_once
 from saddlery.solvers.small_rounds import is_small, newton_rounds
 from saddlery.solvers.streamed_block import DENSE_BYTES, make_block, trim
 from saddlery.solvers.thinned_block import ThinnedBlock, fenchel_loss, worth_thinning
-from saddlery.solvers.working_block import WorkingBlock, gram_is_cheaper
+from saddlery.solvers.working_block import SWEEP_DENSE, WorkingBlock, gram_is_cheaper
 from saddlery.solvers.working_set import LITTLE, choose_columns, expected_level, level
 
 __all__ = ["ProxNewton"]
@@ -67,6 +68,7 @@ THIN_STEPS, ENDS = 4, 0.6  # most steps on a thinned Gram matrix, and the share 
 GENEROUS = 0.6  # share of the threshold from which on columns are taken after a start that is not zero: few will be missing later
 NEARLY_LAST = 1000.0  # times the tolerance: after such a forecast the next step may be the last, and is solved with care
 ROUGHLY, STRICT = 1e-2, 0.3  # share of the violation that other models leave, and share of what suffices that those leave
+COARSE = 1e-4  # share of a violation that columns in 16 bits can leave
 ENOUGH_ROWS = 120  # rows for each column of the block, if they are
 
 
@@ -101,6 +103,7 @@ class _State(State):
         self.draws: Any = None  # which rows a thinned block takes
         self.forecast = math.inf  # the relative gap that the last step on one leaves
         self.pool = pool_for(problem)
+        self.copies = DenseCopies(n, problem.d)  # of columns that were swept over
         self.products = ScreenedProducts(problem)
         self.inside = np.zeros(problem.d, dtype=bool)  # whether a column is in the block
         self.rounds, self.idle, self.swept, self.epochs = 0, 0, 0.0, 0
@@ -402,7 +405,7 @@ class ProxNewton(Solver):
             state.draws = state.rng.random(problem.n, dtype=np.float32) if state.draws is None else state.draws
             state.block = ThinnedBlock(problem, W, entries, state.draws, old)
         else:
-            state.block = make_block(problem, W, gram_form, exact=False)
+            state.block = make_block(problem, W, gram_form, exact=False, copies=state.copies)
         state.inside[:] = False
         state.inside[W] = True
         state.accesses += entries
@@ -436,7 +439,7 @@ class ProxNewton(Solver):
         whole: Any = None
         # A block holds all weights, but of data that are read in parts: margins that are one product spare the certificate another.
         # Not where searches go on by secants: at the optimum a difference of margins is rounding, which they would follow.
-        if block.gram_form and problem.matrix.compiled and problem.penalty.threshold > 0.0:
+        if (block.gram_form or block.dense) and problem.matrix.compiled and problem.penalty.threshold > 0.0:
             whole = block.product(u[: block.m])
             along = whole - state.Xw
         elif margins is None:
@@ -485,32 +488,40 @@ class ProxNewton(Solver):
 
         Also the margins of the move, if they are known.
         """
-        late = self._with_care(problem, state)
+        late = self._with_care(problem, state, block)
         q = _joined(gradient, state.r.sum()) if problem.fit_intercept else gradient
-        goal = self._goal(problem, state, violation) if late else 0.3 * violation
-        u, margins, sweeps, products = minimise_on_columns(problem, block, h, origin, q, goal, late)
+        goal = self._goal(problem, state, block, violation) if late else 0.3 * violation
+        u, margins, sweeps, products = minimise_on_columns(problem, block, h, origin, q, goal, late, not state.slow)
         state.accesses += 2.0 * (sweeps + products) * block.entries
-        state.swept += 2.5 * sweeps * block.entries
+        state.swept += (SWEEP_DENSE if block.dense else 2.5) * sweeps * block.entries
         state.note_epochs(sweeps + 2 * products)
         return u, margins
 
-    def _goal(self, problem: Any, state: _State, violation: float) -> float:
+    def _goal(self, problem: Any, state: _State, block: WorkingBlock, violation: float) -> float:
         """The violation to which a model is to be solved with care: 3 % of what it was.
 
-        Where the dual point must be scaled into the feasible set, a violation v costs v ||w||_1. What suffices for the tolerance
-        is therefore known: models that are no approximations are solved to that at once, others no further.
+        What suffices for the tolerance is known: where the dual point must be scaled into the feasible set, a violation v costs
+        v ||w||_1, and else v^2 / (2 l2) for each weight. Models that are no approximations are solved to that at once, others no
+        further.
         """
-        goal = 0.03 * violation
-        if problem.penalty.strong_convexity > 0.0 or state.penalty <= 0.0:
+        goal, constant, l2 = (
+            0.03 * violation,
+            getattr(problem.loss, "curvature_is_constant", False),
+            problem.penalty.strong_convexity,
+        )
+        if (l2 > 0.0 and not (constant and block.dense)) or (state.penalty <= 0.0 and not constant):
             return goal
         suffices = self._suffices(problem, state)
-        if getattr(problem.loss, "curvature_is_constant", False):
-            return min(goal, max(suffices, 1e-6 * violation))
+        if l2 > 0.0:
+            suffices = max(suffices, 0.3 * math.sqrt(2.0 * l2 * state.tol * problem.scale / block.m))
+        if constant:
+            return min(goal, max(suffices, (COARSE if block.dense and not state.slow else 1e-6) * violation))
         return max(goal, min(suffices, 0.3 * violation))
 
     def _suffices(self, problem: Any, state: _State) -> float:
         """A violation with which the dual point, scaled into the feasible set, leaves a third of the tolerance."""
-        return 0.3 * state.tol * problem.scale * problem.penalty.threshold / max(state.penalty, 1e-300)
+        most = state.penalty or problem.scale  # no solution has a larger penalty than the value at zero
+        return 0.3 * state.tol * problem.scale * problem.penalty.threshold / most
 
     def _care(self, problem: Any, state: _State, violation: float) -> float:
         """How well a thinned model is solved: roughly, but where its dual point may be the last, for what the tolerance allows."""
@@ -518,12 +529,15 @@ class ProxNewton(Solver):
             return ROUGHLY * violation
         return min(1e-3 * violation, max(1e-6 * violation, STRICT * self._suffices(problem, state)))
 
-    def _with_care(self, problem: Any, state: _State) -> bool:
+    def _with_care(self, problem: Any, state: _State, block: WorkingBlock) -> bool:
         """Whether models are to be solved well.
 
-        With a threshold, once the support is about right. Without, once models are: the last step had the length that its model
-        said (5000 x 2000, logistic with l2: 0.95 -> 0.6 s), or, where curvature jumps and lengths tell little, rounds gain little.
+        At once if they are no approximations and sweeps are cheaper than rounds. With a threshold, once the support is about right.
+        Without, once models are: the last step had the length that its model said (5000 x 2000, logistic with l2: 0.95 -> 0.6 s),
+        or, where curvature jumps and lengths tell little, rounds gain little.
         """
+        if block.dense and getattr(problem.loss, "curvature_is_constant", False):
+            return True
         if state.relative_gap > LATE:
             return False
         if problem.penalty.threshold > 0.0:

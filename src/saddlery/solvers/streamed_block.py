@@ -14,6 +14,7 @@ import numpy as np
 
 from saddlery.matrix import Matrix, sparse_stack
 from saddlery.parts import kernel
+from saddlery.solvers.scaled_columns import DenseCopies
 from saddlery.solvers.working_block import LOOSE, MAX_GRAM, WorkingBlock, add_gram, is_array, mirror
 
 __all__ = ["DENSE_BYTES", "StreamedBlock", "make_block", "trim"]
@@ -46,11 +47,11 @@ def trim(problem: Any, W: np.ndarray, w: np.ndarray, Xta: np.ndarray) -> np.ndar
     return np.sort(W[order[carried]])
 
 
-def make_block(problem: Any, W: np.ndarray, gram_form: bool, exact: bool) -> Any:
-    """The block of the columns W: a copy in memory, or one that streams."""
+def make_block(problem: Any, W: np.ndarray, gram_form: bool, exact: bool, copies: DenseCopies | None = None) -> Any:
+    """The block of the columns W: a copy in memory, or one that streams. Data in memory may have `copies` for sweeps."""
     matrix = problem.matrix
     if matrix.compiled:
-        return WorkingBlock(problem, W, gram_form, exact)
+        return WorkingBlock(problem, W, gram_form, exact, copies)
     entries = int(matrix.col_counts[W].sum())
     spread = matrix.is_sparse and gram_form and is_array(problem, entries, len(W))
     if not matrix.holds(entries, _bytes(matrix)) or (spread and not matrix.holds(problem.n * len(W), DENSE_BYTES)):

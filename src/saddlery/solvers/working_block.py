@@ -3,9 +3,9 @@
 A block has one of three shapes, whichever is cheapest to work on:
 
 * *rows*: sparse rows restricted to W, for Gram matrices of sparse data;
-* *cols*: sparse columns, or dense ones in float32, for sweeps over columns;
+* *cols*: columns, for sweeps over them; dense ones are swept over in a rounded copy (scaled_columns.py);
 * *array*: a dense array, for Gram matrices of dense data and of sparse data whose chosen columns are not sparse: there BLAS is
-  faster.
+  faster; and for sweeps, where dense data have only rows at hand.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 import scipy.linalg.blas
 
-from saddlery.matrix import dense_stack
 from saddlery.matrix.vectors import combine, combine_of, dots, dots_of, square_norms_of
 from saddlery.parts import kernel
 from saddlery.solvers.column_copies import dense_columns, sparse_cols, sparse_rows, spread
+from saddlery.solvers.scaled_columns import DenseCopies
 
 __all__ = ["COPY", "LOOSE", "MAX_GRAM", "WorkingBlock", "add_gram", "gram_is_cheaper", "is_array", "mirror", "sweeps_expected"]
 
@@ -29,6 +29,7 @@ DENSE_ROOM = 32_000_000  # numbers in such an array, or two fifths of the non-ze
 SINGLE_FROM = 30_000_000  # products: Gram matrices of arrays that take more are computed in single precision
 WORTH_SWEEPS = 2e6  # multiply-adds of a Gram matrix above which sparse columns are swept over first
 COPY, SWEEP = 10.0, 2.1  # multiply-adds: what it takes to copy an entry by rows, and to sweep over one of a sparse column
+SWEEP_DENSE, COPY_DENSE = 0.25, 5.0  # or of a dense column in 16 bits, the copy included; and to copy and weight it in full
 LOOSE = 0.1  # rows whose weight moved by less than this share are left alone in the Gram matrix
 
 
@@ -79,7 +80,7 @@ def gram_is_cheaper(problem: Any, entries: int, m: int, swept: float, epochs: in
     if m > MAX_GRAM:
         return False
     if is_array(problem, entries, m):
-        form = problem.n * m * m / 48.0
+        form = problem.n * m * m / 48.0 + (COPY_DENSE * entries if swept_in_few_bits(problem) else 0.0)
     else:
         form = 0.78 * entries * (entries / problem.n) * (3.0 if m > 400 else 1.0)
     return form + 5.0 * m * m + m**3 / 50.0 <= max(sweeps_expected(problem, form, epochs) * entries, swept)
@@ -91,7 +92,16 @@ def sweeps_expected(problem: Any, form: float, epochs: int) -> float:
         return 200.0  # tall data correlate more, and sweeps go over more rows
     if problem.matrix.is_sparse and epochs > 0:
         return SWEEP * (epochs + 1) * (1.0 if getattr(problem.loss, "curvature_is_constant", False) else 2.0) - COPY
-    return 12.0 if problem.matrix.is_sparse and form > WORTH_SWEEPS else 60.0
+    if form <= WORTH_SWEEPS:
+        return 60.0
+    if problem.matrix.is_sparse:
+        return 12.0
+    return 12.0 * SWEEP_DENSE if swept_in_few_bits(problem) else 60.0
+
+
+def swept_in_few_bits(problem: Any) -> bool:
+    """Whether one rounded copy of columns serves all sweeps over them."""
+    return not problem.matrix.is_sparse and getattr(problem.loss, "curvature_is_constant", False)
 
 
 def is_array(problem: Any, entries: int, m: int) -> bool:
@@ -118,9 +128,11 @@ class WorkingBlock:
         Whether a Gram matrix is wanted, or columns to sweep over.
     exact : bool
         Whether one step on the Gram matrix shall be the solution, so that it must not be rounded.
+    copies : DenseCopies, optional
+        Of all columns of the data, for those of this block to be looked for and added.
     """
 
-    def __init__(self, problem: Any, W: np.ndarray, gram_form: bool, exact: bool = False):
+    def __init__(self, problem: Any, W: np.ndarray, gram_form: bool, exact: bool = False, copies: DenseCopies | None = None):
         matrix = problem.matrix
         self.W, self.m, self.n, self.gram_form = W, len(W), problem.n, gram_form
         self.at, self.slab = W, problem.n  # where the columns are in `cols`; how many rows are weighted at a time
@@ -142,10 +154,14 @@ class WorkingBlock:
                 vars(self)["square_norms"] = matrix.col_square_norms[W]
         elif matrix.is_sparse:
             self.cols, self.at = sparse_cols(matrix, W, self.entries), np.arange(self.m)
+        elif matrix.has("cols"):
+            self.cols = matrix.cols
         else:
             self.array = dense_columns(matrix, W)
-            # Sweeps are as fast as memory is, and what they solve may be rounded.
-            self.cols, self.at = dense_stack(np.ascontiguousarray(self.array, dtype=np.float32)), np.arange(self.m)
+        self.dense = not matrix.is_sparse
+        # Copies of dense columns for sweeps, and their places there: of those of this block, or of all as the owner wishes.
+        self.copies = DenseCopies(self.n, self.m) if copies is None else copies
+        self.places: np.ndarray = np.arange(self.m) if copies is None else W
         self.gram = np.zeros((0, 0))
         self.weights = np.zeros(self.n)
         self.sampled = False
@@ -158,11 +174,9 @@ class WorkingBlock:
         return out
 
     def room(self, entries: int, kind: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Room for a copy of the columns, the same each time: values, positions and starts."""
+        """Room for a copy of sparse columns, the same each time: values, positions and starts."""
         if not self._room:
-            sparse = self.array is None
-            positions = np.empty(entries if sparse else 0, dtype=np.int32), np.empty(self.m + 1 if sparse else 0, dtype=np.int64)
-            self._room = (np.empty(entries, dtype=kind), *positions)
+            self._room = (np.empty(entries, dtype=kind), np.empty(entries, dtype=np.int32), np.empty(self.m + 1, dtype=np.int64))
         return self._room
 
     def product(self, u: np.ndarray) -> np.ndarray:

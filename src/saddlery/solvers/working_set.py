@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from saddlery.parts import kernel
+from saddlery.solvers.working_block import WORTH_SWEEPS, swept_in_few_bits
 
 __all__ = ["FIRST_WIDE", "LITTLE", "choose_columns", "expected_level", "level", "pick_columns"]
 
@@ -40,8 +41,21 @@ def rank_columns(penalty, w, Xta, W, out):
 
 
 def level(problem: Any) -> float:
-    """Columns whose product with the slopes exceeds this belong into the working set; on tall data those too that nearly do."""
-    return (0.8 if problem.d <= problem.n / 4 else 1.0) * problem.penalty.threshold
+    """Columns whose product with the slopes exceeds this belong into the working set; cheap ones also if they nearly do.
+
+    That is on tall data, and where dense columns are swept over (5000 x 2000 lasso at 0.1: 3 -> 2 rounds).
+    """
+    return (0.8 if problem.d <= problem.n / 4 or _sweeps_are_cheap(problem) else 1.0) * problem.penalty.threshold
+
+
+def _sweeps_are_cheap(problem: Any) -> bool:
+    """Whether sweeps over a quarter of the columns take no longer than what a round takes anyway, and Gram matrices do."""
+    tall = problem.n >= 2 * problem.d  # on wide data small sets that are solved fast beat large ones
+    return tall and swept_in_few_bits(problem) and problem.n * _quarter(problem) ** 2 > 48.0 * WORTH_SWEEPS
+
+
+def _quarter(problem: Any) -> int:
+    return min(max(FEW, problem.d // 4), problem.n)
 
 
 def expected_level(problem: Any, before: float, rise: float) -> float:
@@ -89,6 +103,8 @@ def _first_size(problem: Any, count: int) -> int:
         return FIRST
     least = min(FIRST_WIDE, max(problem.n, LITTLE))
     if not problem.matrix.is_sparse:
-        return problem.d if problem.n >= 2 * problem.d and count > MOST_COLUMNS * problem.d else least
+        if problem.n >= 2 * problem.d and count > MOST_COLUMNS * problem.d:
+            return problem.d
+        return _quarter(problem) if _sweeps_are_cheap(problem) else least
     most = FEW if getattr(problem.loss, "curvature_is_constant", False) else min(FEW, count // 20)
     return max(least, min(most, problem.n))
