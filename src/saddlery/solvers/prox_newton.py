@@ -521,7 +521,7 @@ class ProxNewton(Solver):
     def _suffices(self, problem: Any, state: _State) -> float:
         """A violation with which the dual point, scaled into the feasible set, leaves a third of the tolerance."""
         most = state.penalty or problem.scale  # no solution has a larger penalty than the value at zero
-        return 0.3 * state.tol * problem.scale * problem.penalty.threshold / most
+        return 0.3 * state.tol * problem.scale * problem.penalty.threshold / max(most, 1e-300)
 
     def _care(self, problem: Any, state: _State, violation: float) -> float:
         """How well a thinned model is solved: roughly, but where its dual point may be the last, for what the tolerance allows."""
