@@ -131,6 +131,7 @@ class WorkingBlock:
         self.rows: Any = None
         self.cols: Any = None  # a stack that holds the columns, or None if products go over rows
         self._room: tuple[Any, ...] = ()
+        self.model: Any = None  # the scaled columns of the last model in residual form, where they may serve on
         if gram_form and is_array(problem, self.entries, self.m):
             self.array = spread(matrix, W) if matrix.is_sparse else dense_columns(matrix, W)
         elif gram_form:
