@@ -39,6 +39,7 @@ from saddlery.solvers.at_once import CertifiedPoints
 from saddlery.solvers.base import Needs, Solver, State
 from saddlery.solvers.gram_model import minimise, worst_violation
 from saddlery.solvers.gram_pool import PooledBlock, pool_for
+from saddlery.solvers.growing_block import GrowingBlock, grows
 from saddlery.solvers.newton_search import expand_at, model_slopes, search_along
 from saddlery.solvers.residual_model import minimise_on_columns
 from saddlery.solvers.row_sample import sample_rows
@@ -58,6 +59,8 @@ LATE = 0.08  # relative gap below which columns are swept with care: the support
 SMALL = 128  # columns: a copy of so few serves on even if it holds too many
 SAMPLE = 4  # early Gram matrices are made of one row in so many
 FAR, WORTH_CHORDS = 0.01, 50  # relative gap and columns from which on a Gram matrix serves for two steps
+CHORDS, FIRST_CHORDS = 8, 3  # most steps on a block that grows, and while its columns will change anyway
+POOR = 0.5  # share of the violation that a step may leave before such a block forms its matrix again
 FEW_ROWS = 10  # for each column: Gram matrices of fewer are cheap
 STRIDE = 1e-3  # by which the gap of small data falls in one step
 RISE_UP, RISE_DOWN = 0.5, 0.1  # how expectations change when columns were missing, and when they were not
@@ -303,18 +306,22 @@ class ProxNewton(Solver):
         tall = problem.d <= problem.n / 4
         early = state.relative_gap > EARLY and not tall and not state.followed and problem.matrix.nnz > SMALL_DATA
         steps = 1 if early or block.entries > problem.matrix.nnz / 6 else self.newton_steps
-        chords = self._worth_chords(problem, state, block)
-        enough = 1e-3 if state.followed else 0.01 if chords else 0.1
-        first_violation, model, taken = 0.0, None, 0
-        for k in range(2 * steps if chords else steps):
+        growing = isinstance(block, GrowingBlock)
+        chords = not growing and self._worth_chords(problem, state, block)
+        enough = 1e-3 if state.followed else 0.01 if chords or growing else 0.1
+        suffices = self._sufficient(problem, state) if growing else 0.0
+        first_violation, last_violation, model, taken = 0.0, float("inf"), None, 0
+        for k in range((FIRST_CHORDS if early else CHORDS) if growing else 2 * steps if chords else steps):
             state.chord = chords and k % 2 == 1
             gradient = self._known_gradient(problem, state, block) if k == 0 else None
             gradient = block.transposed(state.r) if gradient is None else gradient
             origin = state.w[block.W]
             violation = self._violation(problem, state, origin, gradient)
             first_violation = violation if k == 0 else first_violation
-            if violation == 0.0 or (k > 0 and violation <= enough * first_violation):
+            if violation == 0.0 or (k > 0 and violation <= max(enough * first_violation, suffices)):
                 break
+            if growing:
+                block.stale, last_violation = block.stale or violation > POOR * last_violation, violation
             model = self._newton_step(problem, state, block, origin, gradient, violation)
             if model is None:
                 break
@@ -366,12 +373,28 @@ class ProxNewton(Solver):
         gram_form = self._gram_is_cheaper(problem, state, W, entries, epochs)
         if gram_form and state.pool is not None:
             state.block = PooledBlock(problem, W, entries, state.pool)
+        elif gram_form and grows(problem):
+            state.block = self._grown(problem, state, W)
+            W = state.block.W
         else:
             state.block = make_block(problem, W, gram_form, exact=False)
         state.inside[:] = False
         state.inside[W] = True
         state.accesses += entries
         return state.block
+
+    def _grown(self, problem: Any, state: _State, W: np.ndarray) -> GrowingBlock:
+        """A block that holds W: the last one with what it lacks, and without what is not wanted if that is much."""
+        block = state.block
+        if not isinstance(block, GrowingBlock):
+            return GrowingBlock(problem, W)
+        new = W[~state.inside[W]]
+        if block.m + len(new) > max(1.5 * len(W), SMALL):
+            wanted = np.zeros(problem.d, dtype=bool)
+            wanted[W] = True
+            block.shrink(np.flatnonzero(wanted[block.W]))
+        block.grow(new)
+        return block
 
     def _gram_is_cheaper(self, problem: Any, state: _State, W: np.ndarray, entries: int, epochs: int) -> bool:
         if state.pool is not None:
@@ -414,6 +437,8 @@ class ProxNewton(Solver):
         if size > 0.0:
             state.exact = size == 1.0 and whole is not None
             state.Xw = whole if state.exact else state.Xw
+        if size < 1.0 and isinstance(block, GrowingBlock):
+            block.stale = True
         if size == 0.0:
             state.floor = min(1.0, max(100.0 * state.floor, 0.0 if state.least > 0.0 else 1e-3))
             return None
@@ -463,13 +488,16 @@ class ProxNewton(Solver):
         Where the dual point must be scaled into the feasible set, a violation v costs v ||w||_1. What suffices for the tolerance
         is therefore known: models that are no approximations are solved to that at once, others no further.
         """
-        goal = 0.03 * violation
-        if problem.penalty.strong_convexity > 0.0 or state.penalty <= 0.0:
+        goal, suffices = 0.03 * violation, self._sufficient(problem, state)
+        if problem.penalty.strong_convexity > 0.0 or suffices == 0.0:
             return goal
-        suffices = 0.3 * state.tol * problem.scale * problem.penalty.threshold / state.penalty
         if getattr(problem.loss, "curvature_is_constant", False):
             return min(goal, max(suffices, 1e-6 * violation))
         return max(goal, min(suffices, 0.3 * violation))
+
+    def _sufficient(self, problem: Any, state: _State) -> float:
+        """A violation that keeps the gap below a third of the tolerance, where the dual point must be scaled; 0 if none is known."""
+        return 0.3 * state.tol * problem.scale * problem.penalty.threshold / state.penalty if state.penalty > 0.0 else 0.0
 
     def _with_care(self, problem: Any, state: _State) -> bool:
         """Whether models are to be solved well.

@@ -4,10 +4,10 @@ The model of a step, for weights u on the columns W of a block (and the intercep
 
     q.(u - u0) + weight/2 ||C (u - u0)||^2 + sum_j g_j(u_j)        C = diag(sqrt(h)) X_W, weight 1;  or X_W, h if all h are equal
 
-where q is its gradient at u0. Rows that hardly bend are left out of dense columns, but for their part of the diagonal, D:
-+ 1/2 sum_j D_j (u_j - u0_j)^2 (5000 x 2000, logistic at 0.01: half of the rows hold 98 % of the curvature). Sweeps keep t = C (u - u0), so that the gradient of a coordinate is q_j + weight C_j.t: no more than
-the move is rounded, and dense columns may be held in single precision (5000 x 2000, logistic at 0.01: 840 -> 520 ms). Its sister,
-:mod:`saddlery.solvers.gram_model`, works on C'C instead, where that is cheaper.
+where q is its gradient at u0; of dense columns some rows may be missing but for their part of the diagonal (bent_rows.py). Sweeps
+keep t = C (u - u0), so that the gradient of a coordinate is q_j + weight C_j.t: no more than the move is rounded, and dense columns
+may be held in single precision (5000 x 2000, logistic at 0.01: 840 -> 520 ms). Its sister, :mod:`saddlery.solvers.gram_model`,
+works on C'C instead, where that is cheaper.
 """
 
 from __future__ import annotations
@@ -20,13 +20,12 @@ import numpy as np
 from saddlery.matrix import DenseVectors, SparseVectors
 from saddlery.matrix.vectors import combine_of, dots_of
 from saddlery.parts import kernel
+from saddlery.solvers.bent_rows import BentRows
 
 __all__ = ["minimise_on_columns"]
 
 WORTH = 15  # sweeps that conjugate gradients must spare to be worth their products
 SETTLED = 100.0  # times the goal: the largest move of a sweep over all columns after which those over the non-zeros suffice
-FLAT = 0.1  # times the mean curvature: dense rows of less are left out
-MOST_ROWS = 0.85  # share of the rows above which all are taken
 STILL = 0.02  # share of the curvature: while no more than this moved, scaled columns serve on
 MOST_PRODUCTS = 25  # of conjugate gradients, each two passes over the block
 
@@ -50,40 +49,6 @@ def scale_sparse(vectors, at, roots, values, indices, starts, squares):
             count += 1
         squares[k] = total
     starts[at.shape[0]] = count
-
-
-@kernel(fast_sums=True)
-def scale_dense(vectors, roots, values, squares):
-    """The vectors of a dense stack, each entry times the root of its row; and their square norms."""
-    length = roots.shape[0]
-    for k in range(squares.shape[0]):
-        start = np.uint64(k) * np.uint64(length)
-        total = roots.dtype.type(0.0)
-        for i in range(length):
-            value = roots[i] * vectors.entry(start + np.uint64(i))
-            values[start + np.uint64(i)] = value
-            total += value * value
-        squares[k] = total
-
-
-@kernel(fast_sums=True)
-def scale_some_rows(vectors, h, used, roots, values, squares, rest):
-    """The used rows of a dense stack of columns, each entry times the root of its row; squares_k = sum_i h_i x_ik^2 over all rows.
-
-    What rows that are not used have of it goes to `rest`.
-    """
-    length, count = h.shape[0], roots.shape[0]
-    for k in range(squares.shape[0]):
-        start, first = np.uint64(k) * np.uint64(length), np.uint64(k) * np.uint64(count)
-        total, kept = h.dtype.type(0.0), h.dtype.type(0.0)
-        for i in range(length):
-            value = vectors.entry(start + np.uint64(i))
-            total += h[i] * value * value
-        for p in range(count):
-            value = roots[p] * vectors.entry(start + np.uint64(used[p]))
-            values[first + np.uint64(p)] = value
-            kept += value * value
-        squares[k], rest[k] = max(total, kept), max(total - kept, h.dtype.type(0.0))
 
 
 @kernel(fast_sums=True)
@@ -149,27 +114,16 @@ class ScaledColumns:
         if self.even:
             self.roots, self.curvatures = np.ones(len(h), dtype=kind), self.weight * block.square_norms
             return
-        self.curvatures = np.empty(block.m)
         if self.dense:
-            self._scale_dense(block, h)
+            rows, values = BentRows(h), block.room(len(block.cols.values), kind)[0]
+            self.roots, self.total = rows.roots, rows.total
+            self.cols = DenseVectors(values[: block.m * rows.count], rows.count)
+            self.curvatures, self.rest = rows.scale(block.cols, block.at, values)
             return
-        self.roots = np.sqrt(h)
+        self.roots, self.curvatures = np.sqrt(h), np.empty(block.m)
         values, indices, starts = block.room(block.entries, kind)
         scale_sparse(block.cols, block.at, self.roots, values, indices, starts, self.curvatures)
         self.cols, self.at = SparseVectors(values, indices, starts, block.n), np.arange(block.m)
-
-    def _scale_dense(self, block: Any, h: np.ndarray) -> None:
-        """The rows that bend, in single precision; all of them if nearly all do."""
-        values = block.room(len(block.cols.values), np.float32)[0]
-        used = np.flatnonzero(h > FLAT * h.mean())
-        if len(used) > MOST_ROWS * len(h):
-            self.roots = np.sqrt(h).astype(np.float32)
-            self.cols = DenseVectors(values, block.n)
-            scale_dense(block.cols, self.roots, values, self.curvatures)
-            return
-        self.roots, self.total = np.sqrt(h[used]).astype(np.float32), float(h[used].sum())
-        self.cols = DenseVectors(values[: block.m * len(used)], len(used))
-        scale_some_rows(block.cols, h.astype(np.float32), used, self.roots, self.cols.values, self.curvatures, self.rest)
 
     def serves(self, h: np.ndarray) -> bool:
         """Whether these columns, made for other weights, are near enough to those for h."""
@@ -270,7 +224,7 @@ def _face_step(penalty: Any, model: ScaledColumns, q: np.ndarray, origin: np.nda
     Weights that would change sign become zero; if that raises the model, the step ends at the first of them instead.
     """
     support = np.flatnonzero(u[: len(model.at)])
-    many = 2 * len(support) > len(t) and penalty.strong_convexity == 0.0
+    many = 2 * len(support) > len(model.h) and penalty.strong_convexity == 0.0
     if len(support) == 0 or many:  # without l2, more weights than rows can tell apart: sweeps must thin them out first
         return 0
     face, values, rest = model.face(support), u[support], model.rest[support]
