@@ -1,4 +1,4 @@
-"""Blocks of dense columns whose Gram matrix grows with them and serves for many steps.
+"""Blocks of columns that are not sparse, whose Gram matrix grows with them and serves for many steps.
 
 To form X_W' diag(h) X_W takes as long as ten steps that use it (400 columns of 5000 rows: 11 and 1 ms). So it is kept while h
 moves: a step on an old matrix from the true gradient (a *chord*) still leaves little more than the share by which h has moved. Columns
@@ -18,23 +18,24 @@ import numpy as np
 from saddlery.matrix import DenseVectors
 from saddlery.matrix.vectors import combine_of, dots_of
 from saddlery.solvers.bent_rows import BentRows
-from saddlery.solvers.column_copies import dense_columns
+from saddlery.solvers.column_copies import dense_columns, spread
+from saddlery.solvers.working_block import MAX_GRAM, is_array
 
 __all__ = ["GrowingBlock", "grows"]
 
 MOST_NEW = 0.5  # share of new columns from which on a matrix is formed again
 FALL = 100.0  # by which steps shall shrink the violation
-COLUMNS_A_STEP = 50.0  # columns that make forming the matrix a step dearer
-STRICT = 0.02  # share by which h may have moved where steps gain little
+COLUMNS_A_STEP = 40.0  # columns that make forming the matrix a step dearer
+SAME, STRICT = 0.01, 0.1  # shares by which h may have moved in any case, the second where rounds gain little or rows are few
 RAISED = 2e-6  # of the diagonal: what rounding may have taken from convexity
-SPARE = 64  # columns for which there is room beyond a half more
+ROOM, SPARE = 8_000_000, 64  # numbers for which there is room at once; else that of a half more columns, and these
 
 
-def grows(problem: Any) -> bool:
-    """Whether such blocks serve: dense data in memory, and curvature that moves, but not by jumps."""
+def grows(problem: Any, entries: int, m: int) -> bool:
+    """Whether such a block serves: m columns in memory that are not sparse, and curvature that moves, but not by jumps."""
     loss, matrix = problem.loss, problem.matrix
     smooth = getattr(loss, "curvature_is_smooth", False) and not getattr(loss, "curvature_is_constant", False)
-    return smooth and matrix.compiled and not matrix.is_sparse and problem.penalty.threshold > 0.0
+    return smooth and matrix.compiled and problem.penalty.threshold > 0.0 and is_array(problem, entries, m)
 
 
 class GrowingBlock:
@@ -51,8 +52,8 @@ class GrowingBlock:
     ----------
     weights : array of shape (n,)
         The h of which the Gram matrix is made.
-    stale : bool
-        Whether the matrix is to be formed again at the next step: to be set where steps on it gain little.
+    left : float
+        Share of the violation that the last step on this matrix left, to be set by the solver: the next will leave as much.
     """
 
     gram_form = True
@@ -68,7 +69,7 @@ class GrowingBlock:
         self.rows: BentRows | None = None
         self.scaled = np.empty(0, dtype=np.float32)  # the columns of the Gram matrix, one behind the other
         self.gram, self.formed = np.zeros((0, 0)), 0
-        self.weights, self.sampled, self.stale = np.zeros(self.n), False, False
+        self.weights, self.sampled, self.left = np.zeros(self.n), False, 0.0
         self.grow(W)
 
     def __deepcopy__(self, memo: Any) -> GrowingBlock:
@@ -84,7 +85,7 @@ class GrowingBlock:
     @property
     def entries(self) -> int:
         """How many numbers they hold."""
-        return self.m * self.n
+        return self.matrix.count_entries(self.W)
 
     def grow(self, new: np.ndarray) -> None:
         """Hold these columns, too."""
@@ -97,12 +98,12 @@ class GrowingBlock:
         values = np.empty((self.m, self.n))
         if old:
             values[:old] = self.cols.values.reshape(old, self.n)
-        values[old:] = dense_columns(self.matrix, new)
+        values[old:] = (spread if self.matrix.is_sparse else dense_columns)(self.matrix, new)
         self.cols = DenseVectors(values.reshape(-1), self.n)
 
-    def shrink(self, keep: np.ndarray) -> None:
-        """Hold the columns at these places only."""
-        if self.formed < self.m or self.rows is None:
+    def shrink(self, keep: np.ndarray, gram: bool) -> None:
+        """Hold the columns at these places only, with or without their Gram matrix."""
+        if not gram or self.formed < self.m:
             self.formed = 0
         else:
             places = np.append(keep, self.m) if self.intercept else keep
@@ -127,32 +128,37 @@ class GrowingBlock:
         return out
 
     def update_gram(self, h: np.ndarray, rows: np.ndarray | None = None, strictly: bool = False) -> None:
-        """Bring the Gram matrix near enough to the weights h; with `rows`, a mask, from these rows only."""
-        if rows is not None or self.sampled or self._worth_forming(h, strictly):
+        """Bring the Gram matrix near enough to the weights h; with `rows`, a mask, from these rows only if there is none."""
+        if self.worth_forming(h, self.m, rows is not None, strictly):
             self._form(h, rows)
         elif self.formed < self.m:
             self._append()
-        self.stale = False
 
-    def _worth_forming(self, h: np.ndarray, strictly: bool) -> bool:
-        """Whether steps on what is there would cost more, or hold too little of the block."""
-        if self.m - self.formed > MOST_NEW * self.m:
+    def worth_forming(self, h: np.ndarray, m: int, rough: bool = False, strictly: bool = False) -> bool:
+        """Whether steps on what is there would cost more, if the block has m columns, or it has too few of them."""
+        if (self.sampled and not rough) or m - self.formed > MOST_NEW * m:
             return True
         moved = float(np.abs(h - self.weights).sum()) / max(float(h.sum()), 1e-300)
-        if self.stale or strictly:
-            return moved > (STRICT if strictly else 0.0)
-        steps = math.log(FALL) / -math.log(moved) if 0.0 < moved < 1.0 else 0.0 if moved == 0.0 else math.inf
-        return steps > 2.0 + self.m / COLUMNS_A_STEP
+        if moved <= (STRICT if strictly or self.sampled else SAME):
+            return False
+        left = max(moved, self.left)
+        steps = math.log(FALL) / -math.log(left) if left < 1.0 else math.inf
+        return strictly or steps > 2.0 + m / COLUMNS_A_STEP
 
     def _scaled(self, columns: int) -> np.ndarray:
         """The scaled columns as an array."""
         assert self.rows is not None
         return self.scaled[: columns * self.rows.count].reshape(columns, self.rows.count)
 
+    def _room(self) -> np.ndarray:
+        """Room for the scaled columns and some more: memory that is not written to costs nothing, but to move there does."""
+        most = MAX_GRAM if MAX_GRAM * self.n <= ROOM else self.m + self.m // 2 + SPARE
+        return np.empty(max(self.m, most) * self.n, dtype=np.float32)
+
     def _form(self, h: np.ndarray, sample: np.ndarray | None) -> None:
-        self.rows, self.weights, self.sampled = BentRows(h, sample), h, sample is not None
+        self.rows, self.weights, self.sampled, self.left = BentRows(h, sample), h, sample is not None, 0.0
         if len(self.scaled) < self.m * self.n:
-            self.scaled = np.empty((self.m + self.m // 2 + SPARE) * self.n, dtype=np.float32)
+            self.scaled = self._room()
         squares, rest = self.rows.scale(self.cols, self.at, self.scaled)
         scaled = self._scaled(self.m)
         self._place(scaled @ scaled.T, 0, squares, rest)
@@ -162,7 +168,7 @@ class GrowingBlock:
         assert self.rows is not None
         old, count = self.formed, self.rows.count
         if len(self.scaled) < self.m * count:
-            scaled = np.empty((self.m + self.m // 2 + SPARE) * self.n, dtype=np.float32)
+            scaled = self._room()
             scaled[: old * count] = self.scaled[: old * count]
             self.scaled = scaled
         squares, rest = self.rows.scale(self.cols, self.at[old:], self.scaled[old * count :])

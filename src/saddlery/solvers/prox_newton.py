@@ -59,8 +59,10 @@ LATE = 0.08  # relative gap below which columns are swept with care: the support
 SMALL = 128  # columns: a copy of so few serves on even if it holds too many
 SAMPLE = 4  # early Gram matrices are made of one row in so many
 FAR, WORTH_CHORDS = 0.01, 50  # relative gap and columns from which on a Gram matrix serves for two steps
-CHORDS, FIRST_CHORDS = 8, 3  # most steps on a block that grows, and while its columns will change anyway
-POOR = 0.5  # share of the violation that a step may leave before such a block forms its matrix again
+import os
+SUFFICES = float(os.environ.get('SUF','10'))
+CHORDS, FIRST_CHORDS = 8, int(os.environ.get('FC','2'))  # most steps on a block that grows, and while its columns will change anyway
+FEW_MORE = 0.1, 0.95  # relative gap below which such a block takes columns above so much of the threshold: it spares a round
 FEW_ROWS = 10  # for each column: Gram matrices of fewer are cheap
 STRIDE = 1e-3  # by which the gap of small data falls in one step
 RISE_UP, RISE_DOWN = 0.5, 0.1  # how expectations change when columns were missing, and when they were not
@@ -306,12 +308,12 @@ class ProxNewton(Solver):
         tall = problem.d <= problem.n / 4
         early = state.relative_gap > EARLY and not tall and not state.followed and problem.matrix.nnz > SMALL_DATA
         steps = 1 if early or block.entries > problem.matrix.nnz / 6 else self.newton_steps
-        growing = isinstance(block, GrowingBlock)
+        growing, far = isinstance(block, GrowingBlock), state.relative_gap > EARLY
         chords = not growing and self._worth_chords(problem, state, block)
-        enough = 1e-3 if state.followed else 0.01 if chords or growing else 0.1
-        suffices = self._sufficient(problem, state) if growing else 0.0
+        enough = 1e-3 if state.followed else 0.01 if chords or (growing and not far) else 0.1
+        suffices = SUFFICES * self._sufficient(problem, state) if growing else 0.0
         first_violation, last_violation, model, taken = 0.0, float("inf"), None, 0
-        for k in range((FIRST_CHORDS if early else CHORDS) if growing else 2 * steps if chords else steps):
+        for k in range((FIRST_CHORDS if far else CHORDS) if growing else 2 * steps if chords else steps):
             state.chord = chords and k % 2 == 1
             gradient = self._known_gradient(problem, state, block) if k == 0 else None
             gradient = block.transposed(state.r) if gradient is None else gradient
@@ -321,7 +323,7 @@ class ProxNewton(Solver):
             if violation == 0.0 or (k > 0 and violation <= max(enough * first_violation, suffices)):
                 break
             if growing:
-                block.stale, last_violation = block.stale or violation > POOR * last_violation, violation
+                block.left, last_violation = max(block.left, violation / last_violation), violation
             model = self._newton_step(problem, state, block, origin, gradient, violation)
             if model is None:
                 break
@@ -360,12 +362,14 @@ class ProxNewton(Solver):
         wanted, above = state.Xta, None
         if state.followed and state.rounds == 1:  # bounds made for another threshold say nothing of this one
             wanted, above = state.products.centres, expected_level(problem, state.threshold_before, state.rise)
+        elif isinstance(state.block, GrowingBlock) and state.relative_gap <= FEW_MORE[0]:
+            above = min(level(problem), FEW_MORE[1] * problem.penalty.threshold)
         W = trim(problem, choose_columns(problem, state.w, wanted, state.relative_gap, above), state.w, wanted)
         old, epochs = state.block, state.epochs if state.followed else 0
         within = old is not None and bool(state.inside[W].all())
         if state.followed and state.rounds == 2 and not within:
             state.rise = min(1.0, state.rise + RISE_UP)
-        if old is not None and within and old.m <= max(1.5 * len(W), SMALL):
+        if within and old.m <= max(1.5 * len(W), SMALL) and not isinstance(old, GrowingBlock):
             if old.gram_form or not self._gram_is_cheaper(problem, state, old.W, old.entries, epochs):
                 return old
             W = old.W
@@ -373,7 +377,7 @@ class ProxNewton(Solver):
         gram_form = self._gram_is_cheaper(problem, state, W, entries, epochs)
         if gram_form and state.pool is not None:
             state.block = PooledBlock(problem, W, entries, state.pool)
-        elif gram_form and grows(problem):
+        elif gram_form and grows(problem, entries, len(W)):
             state.block = self._grown(problem, state, W)
             W = state.block.W
         else:
@@ -389,11 +393,14 @@ class ProxNewton(Solver):
         if not isinstance(block, GrowingBlock):
             return GrowingBlock(problem, W)
         new = W[~state.inside[W]]
-        if block.m + len(new) > max(1.5 * len(W), SMALL):
+        union = block.m + len(new)
+        keeps = not block.worth_forming(state.h, union, block.sampled)
+        if union > (max(1.5 * len(W), SMALL) if keeps else len(W)):
             wanted = np.zeros(problem.d, dtype=bool)
             wanted[W] = True
-            block.shrink(np.flatnonzero(wanted[block.W]))
-        block.grow(new)
+            block.shrink(np.flatnonzero(wanted[block.W]), keeps)
+        if len(new):
+            block.grow(new)
         return block
 
     def _gram_is_cheaper(self, problem: Any, state: _State, W: np.ndarray, entries: int, epochs: int) -> bool:
@@ -438,7 +445,7 @@ class ProxNewton(Solver):
             state.exact = size == 1.0 and whole is not None
             state.Xw = whole if state.exact else state.Xw
         if size < 1.0 and isinstance(block, GrowingBlock):
-            block.stale = True
+            block.left = 1.0
         if size == 0.0:
             state.floor = min(1.0, max(100.0 * state.floor, 0.0 if state.least > 0.0 else 1e-3))
             return None
