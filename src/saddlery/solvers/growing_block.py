@@ -28,6 +28,7 @@ FALL = 100.0  # by which steps shall shrink the violation
 COLUMNS_A_STEP = 40.0  # columns that make forming the matrix a step dearer
 SAME, STRICT = 0.01, 0.1  # shares by which h may have moved in any case, the second where rounds gain little or rows are few
 RAISED = 2e-6  # of the diagonal: what rounding may have taken from convexity
+DEBUG=False
 ROOM, SPARE = 8_000_000, 64  # numbers for which there is room at once; else that of a half more columns, and these
 
 
@@ -68,8 +69,8 @@ class GrowingBlock:
         self.at = self.W  # where the columns are in `cols`
         self.rows: BentRows | None = None
         self.scaled = np.empty(0, dtype=np.float32)  # the columns of the Gram matrix, one behind the other
-        self.gram, self.formed = np.zeros((0, 0)), 0
-        self.weights, self.sampled, self.left = np.zeros(self.n), False, 0.0
+        self.base, self.formed = np.zeros((0, 0)), 0
+        self.base_weights, self.sampled, self.left = np.zeros(self.n), False, 0.0
         self.grow(W)
 
     def __deepcopy__(self, memo: Any) -> GrowingBlock:
@@ -107,7 +108,7 @@ class GrowingBlock:
             self.formed = 0
         else:
             places = np.append(keep, self.m) if self.intercept else keep
-            self.gram = self.gram[places[:, None], places]
+            self.base = self.base[places[:, None], places]
             self.scaled = self._scaled(self.m)[keep].reshape(-1)
             self.formed = len(keep)
         if not self.in_place:
@@ -133,14 +134,23 @@ class GrowingBlock:
             self._form(h, rows)
         elif self.formed < self.m:
             self._append()
+        self._fit(h)
+
+    def _fit(self, h: np.ndarray) -> None:
+        """The multiple of the matrix that is nearest: where curvature falls, it falls everywhere (5000 x 2000: steps 8 -> N)."""
+        factor = float(h.sum()) / max(float(self.base_weights.sum()), 1e-300)
+        self.gram, self.weights = factor * self.base, factor * self.base_weights
 
     def worth_forming(self, h: np.ndarray, m: int, rough: bool = False, strictly: bool = False) -> bool:
         """Whether steps on what is there would cost more, if the block has m columns, or it has too few of them."""
         if (self.sampled and not rough) or m - self.formed > MOST_NEW * m:
             return True
-        moved = float(np.abs(h - self.weights).sum()) / max(float(h.sum()), 1e-300)
+        total = max(float(h.sum()), 1e-300)
+        factor = total / max(float(self.base_weights.sum()), 1e-300)
+        moved = float(np.abs(h - factor * self.base_weights).sum()) / total
         if moved <= (STRICT if strictly or self.sampled else SAME):
             return False
+        if DEBUG: print("      moved", moved, "left", self.left, "factor", factor, "m", m, self.formed)
         left = max(moved, self.left)
         steps = math.log(FALL) / -math.log(left) if left < 1.0 else math.inf
         return strictly or steps > 2.0 + m / COLUMNS_A_STEP
@@ -156,7 +166,7 @@ class GrowingBlock:
         return np.empty(max(self.m, most) * self.n, dtype=np.float32)
 
     def _form(self, h: np.ndarray, sample: np.ndarray | None) -> None:
-        self.rows, self.weights, self.sampled, self.left = BentRows(h, sample), h, sample is not None, 0.0
+        self.rows, self.base_weights, self.sampled, self.left = BentRows(h, sample), h, sample is not None, 0.0
         if len(self.scaled) < self.m * self.n:
             self.scaled = self._room()
         squares, rest = self.rows.scale(self.cols, self.at, self.scaled)
@@ -178,12 +188,12 @@ class GrowingBlock:
         """Products of all columns with those from `old` on into the Gram matrix, which has the others."""
         m, size = self.m, self.m + self.intercept
         gram = np.empty((size, size))
-        gram[:old, :old] = self.gram[:old, :old]
+        gram[:old, :old] = self.base[:old, :old]
         gram[:m, old:m] = products
         gram[old:m, :old] = products[:old].T
         spots = np.arange(old, m)
         gram[spots, spots] += rest + RAISED * squares
-        self.gram, self.formed = gram, m
+        self.base, self.formed = gram, m
         if self.intercept:
-            gram[m, :m] = gram[:m, m] = self.transposed(self.weights)
-            gram[m, m] = self.weights.sum()
+            gram[m, :m] = gram[:m, m] = self.transposed(self.base_weights)
+            gram[m, m] = self.base_weights.sum()
