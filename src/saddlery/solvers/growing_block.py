@@ -27,9 +27,11 @@ MOST_NEW = 0.5  # share of new columns from which on a matrix is formed again
 FALL = 100.0  # by which steps shall shrink the violation
 COLUMNS_A_STEP = 40.0  # columns that make forming the matrix a step dearer
 SAME, STRICT = 0.01, 0.1  # shares by which h may have moved in any case, the second where rounds gain little or rows are few
+NOTHING = 1e-8  # of the largest root: rows of less may not tell products
 RAISED = 2e-6  # of the diagonal: what rounding may have taken from convexity
-DEBUG=False
 ROOM, SPARE = 8_000_000, 64  # numbers for which there is room at once; else that of a half more columns, and these
+
+NONE = np.zeros((0, 0))
 
 
 def grows(problem: Any, entries: int, m: int) -> bool:
@@ -53,6 +55,8 @@ class GrowingBlock:
     ----------
     weights : array of shape (n,)
         The h of which the Gram matrix is made.
+    quick : bool
+        Whether the scaled columns tell products as well: there are all rows of dense data, and none is scaled to nothing.
     left : float
         Share of the violation that the last step on this matrix left, to be set by the solver: the next will leave as much.
     """
@@ -69,8 +73,9 @@ class GrowingBlock:
         self.at = self.W  # where the columns are in `cols`
         self.rows: BentRows | None = None
         self.scaled = np.empty(0, dtype=np.float32)  # the columns of the Gram matrix, one behind the other
-        self.base, self.formed = np.zeros((0, 0)), 0
+        self.base, self.gram, self.formed, self.factor = NONE, NONE, 0, 1.0
         self.base_weights, self.sampled, self.left = np.zeros(self.n), False, 0.0
+        self.weights, self.quick = self.base_weights, False
         self.grow(W)
 
     def __deepcopy__(self, memo: Any) -> GrowingBlock:
@@ -108,7 +113,7 @@ class GrowingBlock:
             self.formed = 0
         else:
             places = np.append(keep, self.m) if self.intercept else keep
-            self.base = self.base[places[:, None], places]
+            self.base, self.gram = self.base[places[:, None], places], NONE
             self.scaled = self._scaled(self.m)[keep].reshape(-1)
             self.formed = len(keep)
         if not self.in_place:
@@ -128,6 +133,16 @@ class GrowingBlock:
         dots_of(self.cols, self.at, r, out)
         return out
 
+    def quick_product(self, u: np.ndarray) -> np.ndarray:
+        """X_W u in single precision, from the scaled columns (400 columns of 5000 rows: 0.9 -> 0.2 ms)."""
+        assert self.rows is not None
+        return (u.astype(np.float32) @ self._scaled(self.m) / self.rows.roots).astype(np.float64)
+
+    def quick_transposed(self, r: np.ndarray) -> np.ndarray:
+        """X_W' r in the same way."""
+        assert self.rows is not None
+        return (self._scaled(self.m) @ (r.astype(np.float32) / self.rows.roots)).astype(np.float64)
+
     def update_gram(self, h: np.ndarray, rows: np.ndarray | None = None, strictly: bool = False) -> None:
         """Bring the Gram matrix near enough to the weights h; with `rows`, a mask, from these rows only if there is none."""
         if self.worth_forming(h, self.m, rows is not None, strictly):
@@ -137,9 +152,13 @@ class GrowingBlock:
         self._fit(h)
 
     def _fit(self, h: np.ndarray) -> None:
-        """The multiple of the matrix that is nearest: where curvature falls, it falls everywhere (5000 x 2000: steps 8 -> N)."""
+        """Take the multiple of the matrix that is nearest: where curvature falls, it mostly falls everywhere.
+
+        (5000 x 2000, logistic at 0.1: a step leaves 26 % of the violation, not 35.)
+        """
         factor = float(h.sum()) / max(float(self.base_weights.sum()), 1e-300)
-        self.gram, self.weights = factor * self.base, factor * self.base_weights
+        if len(self.gram) != len(self.base) or abs(factor - self.factor) > SAME * self.factor:
+            self.gram, self.weights, self.factor = factor * self.base, factor * self.base_weights, factor
 
     def worth_forming(self, h: np.ndarray, m: int, rough: bool = False, strictly: bool = False) -> bool:
         """Whether steps on what is there would cost more, if the block has m columns, or it has too few of them."""
@@ -150,7 +169,6 @@ class GrowingBlock:
         moved = float(np.abs(h - factor * self.base_weights).sum()) / total
         if moved <= (STRICT if strictly or self.sampled else SAME):
             return False
-        if DEBUG: print("      moved", moved, "left", self.left, "factor", factor, "m", m, self.formed)
         left = max(moved, self.left)
         steps = math.log(FALL) / -math.log(left) if left < 1.0 else math.inf
         return strictly or steps > 2.0 + m / COLUMNS_A_STEP
@@ -169,6 +187,8 @@ class GrowingBlock:
         self.rows, self.base_weights, self.sampled, self.left = BentRows(h, sample), h, sample is not None, 0.0
         if len(self.scaled) < self.m * self.n:
             self.scaled = self._room()
+        roots = self.rows.roots
+        self.quick = self.rows.used is None and not self.matrix.is_sparse and roots.min() > NOTHING * roots.max()
         squares, rest = self.rows.scale(self.cols, self.at, self.scaled)
         scaled = self._scaled(self.m)
         self._place(scaled @ scaled.T, 0, squares, rest)
@@ -193,7 +213,7 @@ class GrowingBlock:
         gram[old:m, :old] = products[:old].T
         spots = np.arange(old, m)
         gram[spots, spots] += rest + RAISED * squares
-        self.base, self.formed = gram, m
+        self.base, self.formed, self.gram = gram, m, NONE
         if self.intercept:
             gram[m, :m] = gram[:m, m] = self.transposed(self.base_weights)
             gram[m, m] = self.base_weights.sum()

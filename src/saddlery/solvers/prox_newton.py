@@ -313,10 +313,17 @@ class ProxNewton(Solver):
         enough = 1e-3 if state.followed else 0.01 if chords or (growing and not far) else 0.1
         suffices = SUFFICES * self._sufficient(problem, state) if growing else 0.0
         first_violation, last_violation, model, taken = 0.0, float("inf"), None, 0
+        gradient: Any = None
+        before = state.r
         for k in range((FIRST_CHORDS if far else CHORDS) if growing else 2 * steps if chords else steps):
             state.chord = chords and k % 2 == 1
-            gradient = self._known_gradient(problem, state, block) if k == 0 else None
-            gradient = block.transposed(state.r) if gradient is None else gradient
+            if k == 0:
+                gradient = self._known_gradient(problem, state, block)
+            elif growing and block.quick:
+                gradient = gradient + block.quick_transposed(state.r - before)
+            else:
+                gradient = None
+            gradient, before = block.transposed(state.r) if gradient is None else gradient, state.r
             origin = state.w[block.W]
             violation = self._violation(problem, state, origin, gradient)
             first_violation = violation if k == 0 else first_violation
@@ -328,6 +335,9 @@ class ProxNewton(Solver):
             if model is None:
                 break
             taken += 1
+        if growing and not state.exact:
+            state.Xw, state.exact = block.product(state.w[block.W]), True
+            self._expand(problem, state)
         if problem.fit_intercept:
             self._polish_intercept(problem, state)
         if state.rounds % 30 == 0:
@@ -431,7 +441,9 @@ class ProxNewton(Solver):
         whole: Any = None
         # A block holds all weights, but of data that are read in parts: margins that are one product spare the certificate another.
         # Not where searches go on by secants: at the optimum a difference of margins is rounding, which they would follow.
-        if block.gram_form and problem.matrix.compiled and problem.penalty.threshold > 0.0:
+        if isinstance(block, GrowingBlock) and block.quick:
+            along = block.quick_product(move[: block.m])
+        elif block.gram_form and problem.matrix.compiled and problem.penalty.threshold > 0.0:
             whole = block.product(u[: block.m])
             along = whole - state.Xw
         elif margins is None:
