@@ -40,7 +40,7 @@ from saddlery.solvers.base import Needs, Solver, State
 from saddlery.solvers.gram_model import minimise, worst_violation
 from saddlery.solvers.gram_pool import PooledBlock, pool_for
 from saddlery.solvers.growing_block import GrowingBlock, grows
-from saddlery.solvers.newton_search import expand_at, model_slopes, search_along
+from saddlery.solvers.newton_search import expand_at, model_slopes, search_along, stretch
 from saddlery.solvers.residual_model import minimise_on_columns
 from saddlery.solvers.row_sample import sample_rows
 from saddlery.solvers.sdca import swept_once
@@ -64,6 +64,7 @@ CHORDS, FIRST_CHORDS = 8, 2  # most steps on a block that grows, and while its c
 # Relative gap above which such a block takes only columns that exceed the threshold by so much, and below which those that nearly
 # reach it: to add a column later costs little, but a round more does (5000 x 2000, logistic at 0.1: 53 -> 38 ms).
 SURE = 0.1, 1.2, 0.95
+WORTH_STRETCH = 0.02  # share of the objective by which a multiple of the weights must promise to lower it
 FEW_ROWS = 10  # for each column: Gram matrices of fewer are cheap
 STRIDE = 1e-3  # by which the gap of small data falls in one step
 RISE_UP, RISE_DOWN = 0.5, 0.1  # how expectations change when columns were missing, and when they were not
@@ -336,6 +337,8 @@ class ProxNewton(Solver):
             if model is None:
                 break
             taken += 1
+        if taken and far and self._stretch(problem, state):
+            model = None
         if growing and not state.exact:
             state.Xw, state.exact = block.product(state.w[block.W]), True
             self._expand(problem, state)
@@ -497,7 +500,7 @@ class ProxNewton(Solver):
         late = self._with_care(problem, state)
         q = _joined(gradient, state.r.sum()) if problem.fit_intercept else gradient
         goal = self._goal(problem, state, violation) if late else 0.3 * violation
-        u, margins, sweeps, products = minimise_on_columns(problem, block, h, origin, q, goal, late)
+        u, margins, sweeps, products = minimise_on_columns(problem, block, h, origin, q, goal, late, state.relative_gap <= FAR)
         state.accesses += 2.0 * (sweeps + products) * block.entries
         state.swept += 2.5 * sweeps * block.entries
         state.note_epochs(sweeps + 2 * products)
@@ -546,6 +549,31 @@ class ProxNewton(Solver):
             state.Xw, state.a, state.r, state.h = trial
             state.b, state.value, state.penalty = state.b + size * shift, value, penalty
         return size
+
+    def _stretch(self, problem: Any, state: _State) -> bool:
+        """Take a multiple of the weights where that falls much further; returns whether one was taken.
+
+        Curvature falls as margins grow, so that models from far away stop short of where slopes lead; zeros stay what they are.
+        """
+        penalty, w = problem.penalty, state.w
+        if penalty.threshold == 0.0 or not getattr(problem.loss, "curvature_is_smooth", False):
+            return False
+        linear, square = penalty.threshold * float(np.abs(w).sum()), penalty.strong_convexity * float(w @ w)
+        slope = float(state.r @ state.Xw) + linear + square
+        bend = float(state.h @ np.square(state.Xw)) + square
+        if slope >= 0.0 or bend <= 0.0 or slope * slope < 2.0 * bend * WORTH_STRETCH * (state.value + state.penalty):
+            return False
+        new = state.spare
+        size, value = stretch(
+            problem.loss, problem.y, problem.s, state.Xw, state.b, linear, square, state.value, state.r, state.h, 3, *new
+        )
+        if size <= 1.0:
+            return False
+        state.spare = [state.Xw, np.empty(problem.n), state.r, state.h]
+        state.Xw, state.a, state.r, state.h = new
+        state.w = size * w
+        state.value, state.penalty, state.exact = value, penalty.value(state.w), False
+        return True
 
     def _polish_intercept(self, problem: Any, state: _State) -> None:
         """Move b to its optimum for these weights, so that the slopes balance and need no repair."""

@@ -182,11 +182,12 @@ def minimise_on_columns(
     q: np.ndarray,
     goal: float,
     careful: bool,
+    settled: bool = True,
 ) -> tuple[np.ndarray, np.ndarray | None, int, int]:
     """Minimise the model from `origin`, where its gradient is q, until no coordinate moves by more than the goal / C_j^2.
 
     In cycles: one sweep over all columns, a few over the non-zeros only, then conjugate gradients on these if many more sweeps
-    would be needed (news20 at 0.001: 2.9 -> 0.19 s). Returns u, the margins of the move (with the intercept; None if they are not
+    would be needed (news20 at 0.001: 2.9 -> 0.19 s); until the support is `settled`, only if rows that bend outnumber them. Returns u, the margins of the move (with the intercept; None if they are not
     known well), and how many sweeps and products it took.
     """
     free = int(problem.fit_intercept)
@@ -207,7 +208,7 @@ def minimise_on_columns(
         if first <= goal or (last <= goal and sweeps > cycle and first <= SETTLED * goal):
             break
         if last > goal and _sweeps_to_go(first, last, goal, cycle - 1) > overhead * (WORTH if careful else 4 * WORTH):
-            products += _face_step(problem.penalty, model, q, origin, u, t)
+            products += _face_step(problem.penalty, model, q, origin, u, t, settled)
     return u, model.margins(t), sweeps, products
 
 
@@ -218,13 +219,15 @@ def _sweeps_to_go(first: float, last: float, goal: float, sweeps: int) -> float:
     return math.log(last / goal) / (math.log(first / last) / sweeps)
 
 
-def _face_step(penalty: Any, model: ScaledColumns, q: np.ndarray, origin: np.ndarray, u: np.ndarray, t: np.ndarray) -> int:
+def _face_step(
+    penalty: Any, model: ScaledColumns, q: np.ndarray, origin: np.ndarray, u: np.ndarray, t: np.ndarray, settled: bool
+) -> int:
     """Minimise the model on the signed support of u; u and t follow. Returns the number of products.
 
     Weights that would change sign become zero; if that raises the model, the step ends at the first of them instead.
     """
     support = np.flatnonzero(u[: len(model.at)])
-    many = 2 * len(support) > len(model.h) and penalty.strong_convexity == 0.0
+    many = 2 * len(support) > (len(model.h) if settled else len(t)) and penalty.strong_convexity == 0.0
     if len(support) == 0 or many:  # without l2, more weights than rows can tell apart: sweeps must thin them out first
         return 0
     face, values, rest = model.face(support), u[support], model.rest[support]
