@@ -337,7 +337,7 @@ class ProxNewton(Solver):
             if model is None:
                 break
             taken += 1
-        if taken and far and self._stretch(problem, state):
+        if taken and far and block.m == problem.d and self._stretch(problem, state):
             model = None
         if growing and not state.exact:
             state.Xw, state.exact = block.product(state.w[block.W]), True
@@ -554,6 +554,7 @@ class ProxNewton(Solver):
         """Take a multiple of the weights where that falls much further; returns whether one was taken.
 
         Curvature falls as margins grow, so that models from far away stop short of where slopes lead; zeros stay what they are.
+        (5000 x 2000, logistic at 0.01: 9 -> 7 rounds, 340 -> 280 ms; but where columns are missing, it is for them to grow.)
         """
         penalty, w = problem.penalty, state.w
         if penalty.threshold == 0.0 or not getattr(problem.loss, "curvature_is_smooth", False):
