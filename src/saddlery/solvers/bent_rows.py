@@ -1,12 +1,13 @@
 """Columns scaled by the roots of curvatures, dense and in single precision, without the rows that hardly bend.
 
 Where classes are told apart well, most rows have next to no curvature (5000 x 2000, logistic at 0.001: a third of them has 98 % of
-it), so models made of the others cost as much less. Of the rows that are left out models keep their part of the diagonal: no weight is
-freer than it was, and a column that lives on such rows alone is no free direction.
+it), so models made of the others cost as much less. Of the rows that are left out models keep their part of the diagonal: no
+weight is freer than it was, and a column that lives on such rows alone is no free direction.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ __all__ = ["BentRows"]
 
 FLAT = 0.03  # times the mean curvature: rows of less are left out
 MOST_ROWS = 0.85  # share of the rows above which all are taken
+PICKED = 4.0  # sweeps over rows that are spared, which picking the others must be worth
 
 
 @kernel(fast_sums=True)
@@ -82,6 +84,8 @@ class BentRows:
         Curvatures.
     sample : mask of shape (n,), optional
         Rows to be taken at most, for a rough model; their weights are raised for the others.
+    sweeps : float
+        How often the scaled columns will be read, as far as that is known: if seldom, all rows are taken.
 
     Attributes
     ----------
@@ -91,11 +95,13 @@ class BentRows:
         Sum of these weights.
     """
 
-    def __init__(self, h: np.ndarray, sample: np.ndarray | None = None):
+    def __init__(self, h: np.ndarray, sample: np.ndarray | None = None, sweeps: float = math.inf):
         bent = h > FLAT * h.mean() if sample is None else sample & (h > 0.0)
         factor = 1.0 if sample is None else len(h) / max(int(np.count_nonzero(sample)), 1)
         used = np.flatnonzero(bent)
-        self.used = None if len(used) > MOST_ROWS * len(h) else used
+        spared = 1.0 - len(used) / len(h)
+        worth = sample is not None or (spared >= 1.0 - MOST_ROWS and sweeps * spared >= PICKED)
+        self.used = used if worth else None
         kept = factor * (h if self.used is None else h[used])
         self.h, self.roots, self.total = h.astype(np.float32), np.sqrt(kept).astype(np.float32), float(kept.sum())
 

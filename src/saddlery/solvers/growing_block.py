@@ -1,10 +1,10 @@
 """Blocks of columns that are not sparse, whose Gram matrix grows with them and serves for many steps.
 
 To form X_W' diag(h) X_W takes as long as ten steps that use it (400 columns of 5000 rows: 11 and 1 ms). So it is kept while h
-moves: a step on an old matrix from the true gradient (a *chord*) still leaves little more than the share by which h has moved. Columns
-that join a block add their products with the others, and the matrix is formed again once that is cheaper than the steps it spares
-(5000 x 2000, logistic at 0.1: three of four times it is not). It is kept in single precision, as are the columns it is made of;
-products with the block read the data themselves, in double.
+moves: a step on an old matrix from the true gradient (a *chord*) still leaves little more than the share by which h has moved.
+Columns that join a block add their products with the others, and the matrix is formed again once that is cheaper than the steps it
+spares. It is kept in single precision, as are the columns it is made of; the products that certificates rest on read the data
+themselves, in double (5000 x 2000, logistic at 0.1: 78 -> 38 ms; 60,000 x 780 pixels at 0.01: 330 -> 205 ms).
 """
 
 from __future__ import annotations

@@ -61,8 +61,8 @@ SAMPLE = 4  # early Gram matrices are made of one row in so many
 FAR, WORTH_CHORDS = 0.01, 50  # relative gap and columns from which on a Gram matrix serves for two steps
 SUFFICES = 10.0  # times the violation of slopes that suffices: the dual point of the model is nearer
 CHORDS, FIRST_CHORDS = 8, 2  # most steps on a block that grows, and while its columns will change anyway
-# Relative gap above which such a block takes only columns that exceed the threshold by so much, and below which those that nearly
-# reach it: to add a column later costs little, but a round more does (5000 x 2000, logistic at 0.1: 53 -> 38 ms).
+# Relative gap above which such a block of wide data takes only columns that exceed the threshold by so much, and below which
+# those that nearly reach it: to add a column later costs little, but a round more does (5000 x 2000, logistic at 0.1: 53 -> 38 ms).
 SURE = 0.1, 1.2, 0.95
 WORTH_STRETCH = 0.02  # share of the objective by which a multiple of the weights must promise to lower it
 FEW_ROWS = 10  # for each column: Gram matrices of fewer are cheap
@@ -306,7 +306,7 @@ class ProxNewton(Solver):
         # Where the last round gained little, the shortcuts end: all rows count, and the true slopes say which columns.
         crawling = state.relative_gap > 0.3 * state.last_gap
         state.slow, state.last_gap = crawling and (state.relative_gap <= EARLY or state.idle > 0), state.relative_gap
-        block = self._choose_block(problem, state)
+        block: Any = self._choose_block(problem, state)
         tall = problem.d <= problem.n / 4
         early = state.relative_gap > EARLY and not tall and not state.followed and problem.matrix.nnz > SMALL_DATA
         steps = 1 if early or block.entries > problem.matrix.nnz / 6 else self.newton_steps
@@ -377,8 +377,8 @@ class ProxNewton(Solver):
         if state.followed and state.rounds == 1:  # bounds made for another threshold say nothing of this one
             wanted, above = state.products.centres, expected_level(problem, state.threshold_before, state.rise)
         elif isinstance(state.block, GrowingBlock):
-            far = state.relative_gap > SURE[0]
-            above = max(level(problem), SURE[1] * threshold) if far else min(level(problem), SURE[2] * threshold)
+            far = state.relative_gap > SURE[0] and problem.d > problem.n / 4
+            above = SURE[1] * threshold if far else min(level(problem), SURE[2] * threshold)
         W = trim(problem, choose_columns(problem, state.w, wanted, state.relative_gap, above), state.w, wanted)
         old, epochs = state.block, state.epochs if state.followed else 0
         within = old is not None and bool(state.inside[W].all())
@@ -520,7 +520,7 @@ class ProxNewton(Solver):
         return max(goal, min(suffices, 0.3 * violation))
 
     def _sufficient(self, problem: Any, state: _State) -> float:
-        """A violation that keeps the gap below a third of the tolerance, where the dual point must be scaled; 0 if none is known."""
+        """A violation that keeps the gap below a third of the tolerance, where the dual point must be scaled; 0: unknown."""
         return 0.3 * state.tol * problem.scale * problem.penalty.threshold / state.penalty if state.penalty > 0.0 else 0.0
 
     def _with_care(self, problem: Any, state: _State) -> bool:
