@@ -19,7 +19,7 @@ __all__ = ["BentRows"]
 
 FLAT = 0.03  # times the mean curvature: rows of less are left out
 MOST_ROWS = 0.85  # share of the rows above which all are taken
-PICKED = 4.0  # sweeps over rows that are spared, which picking the others must be worth
+PICKED = 1.0  # sweeps over rows that are spared, which picking the others must be worth
 
 
 @kernel(fast_sums=True)
@@ -93,6 +93,8 @@ class BentRows:
         Roots of the weights of the rows that are used.
     total : float
         Sum of these weights.
+    bent : int
+        How many rows bend, whether others are used or not.
     """
 
     def __init__(self, h: np.ndarray, sample: np.ndarray | None = None, sweeps: float = math.inf):
@@ -101,7 +103,7 @@ class BentRows:
         used = np.flatnonzero(bent)
         spared = 1.0 - len(used) / len(h)
         worth = sample is not None or (spared >= 1.0 - MOST_ROWS and sweeps * spared >= PICKED)
-        self.used = used if worth else None
+        self.used, self.bent = used if worth else None, len(used)
         kept = factor * (h if self.used is None else h[used])
         self.h, self.roots, self.total = h.astype(np.float32), np.sqrt(kept).astype(np.float32), float(kept.sum())
 

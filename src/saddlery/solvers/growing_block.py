@@ -23,6 +23,7 @@ from saddlery.solvers.working_block import MAX_GRAM, is_array
 
 __all__ = ["GrowingBlock", "grows"]
 
+LEAST = 50_000  # numbers in a block: the matrix of fewer is formed in no time, in double precision
 MOST_NEW = 0.5  # share of new columns from which on a matrix is formed again
 FALL = 100.0  # by which steps shall shrink the violation
 COLUMNS_A_STEP = 40.0  # columns that make forming the matrix a step dearer
@@ -37,6 +38,8 @@ NONE = np.zeros((0, 0))
 def grows(problem: Any, entries: int, m: int) -> bool:
     """Whether such a block serves: m columns in memory that are not sparse, and curvature that moves, but not by jumps."""
     loss, matrix = problem.loss, problem.matrix
+    if problem.n * m < LEAST:
+        return False
     smooth = getattr(loss, "curvature_is_smooth", False) and not getattr(loss, "curvature_is_constant", False)
     return smooth and matrix.compiled and problem.penalty.threshold > 0.0 and is_array(problem, entries, m)
 

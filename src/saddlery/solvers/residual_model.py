@@ -110,13 +110,13 @@ class ScaledColumns:
         self.dense = block.array is not None
         kind = np.float32 if self.dense else np.float64
         self.weight, self.total = float(h[0]) if self.even else 1.0, float(h.sum())
-        self.cols, self.at, self.rest = block.cols, block.at, np.zeros(block.m)
+        self.cols, self.at, self.rest, self.bent = block.cols, block.at, np.zeros(block.m), len(h)
         if self.even:
             self.roots, self.curvatures = np.ones(len(h), dtype=kind), self.weight * block.square_norms
             return
         if self.dense:
             rows, values = BentRows(h, sweeps=block.sweeps), block.room(len(block.cols.values), kind)[0]
-            self.roots, self.total = rows.roots, rows.total
+            self.roots, self.total, self.bent = rows.roots, rows.total, rows.bent
             self.cols = DenseVectors(values[: block.m * rows.count], rows.count)
             self.curvatures, self.rest = rows.scale(block.cols, block.at, values)
             return
@@ -229,7 +229,7 @@ def _face_step(
     Weights that would change sign become zero; if that raises the model, the step ends at the first of them instead.
     """
     support = np.flatnonzero(u[: len(model.at)])
-    many = 2 * len(support) > (len(model.h) if settled else len(t)) and penalty.strong_convexity == 0.0
+    many = 2 * len(support) > (len(model.h) if settled else model.bent) and penalty.strong_convexity == 0.0
     if len(support) == 0 or many:  # without l2, more weights than rows can tell apart: sweeps must thin them out first
         return 0
     face, values, rest = model.face(support), u[support], model.rest[support]
