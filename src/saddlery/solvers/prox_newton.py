@@ -500,7 +500,8 @@ class ProxNewton(Solver):
         late = self._with_care(problem, state)
         q = _joined(gradient, state.r.sum()) if problem.fit_intercept else gradient
         goal = self._goal(problem, state, violation) if late else 0.3 * violation
-        u, margins, sweeps, products = minimise_on_columns(problem, block, h, origin, q, goal, late, state.relative_gap <= FAR)
+        settled = state.followed or state.relative_gap <= FAR
+        u, margins, sweeps, products = minimise_on_columns(problem, block, h, origin, q, goal, late, settled)
         state.accesses += 2.0 * (sweeps + products) * block.entries
         state.swept += 2.5 * sweeps * block.entries
         state.note_epochs(sweeps + 2 * products)
