@@ -5,7 +5,7 @@ from __future__ import annotations
 from saddlery.parts import kernel
 from saddlery.penalties.base import sum_values
 
-__all__ = ["expand_at", "model_slopes", "search_along"]
+__all__ = ["expand_at", "model_slopes", "search_along", "stretch"]
 
 LONGER = 0.1  # share of its first slope that the objective may still have at the end of a step without another try further on
 
@@ -74,6 +74,35 @@ def search_along(loss, penalty, y, s, z, along, b, shift, r, value, W, origin, m
         for k in range(W.shape[0]):
             w[W[k]] = origin[k] + chosen * move[k]
     return chosen, best_loss, best_penalty
+
+
+@kernel(fast_sums=True)
+def stretch(loss, y, s, z, b, linear, square, value, r, h, most, new_z, a, new_r, new_h):
+    """A t >= 1 near the minimum of sum_i s_i l(t z_i + b) + t linear + t^2 square / 2, by up to `most` Newton steps.
+
+    Margins, slopes and curvatures are moved there; t is at most doubled in a step. Returns t and the loss.
+    """
+    size, total, best = 1.0, value + linear + 0.5 * square, value
+    slope, bend = linear + square, square
+    for i in range(y.shape[0]):
+        slope += r[i] * z[i]
+        bend += h[i] * z[i] * z[i]
+    for _ in range(most):
+        if slope >= 0.0 or bend <= 0.0:
+            break
+        trial = size + min(-slope / bend, size)
+        loss_there = expand_at(loss, y, s, z, z, trial - 1.0, b, new_z, a, new_r, new_h)
+        there = loss_there + trial * (linear + 0.5 * trial * square)
+        if there >= total:
+            break
+        size, total, best = trial, there, loss_there
+        slope, bend = linear + size * square, square
+        for i in range(y.shape[0]):
+            slope += new_r[i] * z[i]
+            bend += new_h[i] * z[i] * z[i]
+    if size > 1.0:
+        expand_at(loss, y, s, z, z, size - 1.0, b, new_z, a, new_r, new_h)
+    return size, best
 
 
 @kernel

@@ -3,7 +3,7 @@
 Sweeps over dense columns are as fast as memory is, and what they solve may be rounded: the next step begins from the true gradient.
 So dense columns are copied in 16 bits, as multiples of a step that is right for the largest entry of each (5000 x 2000 lasso at
 0.01 to 1e-6: 75 -> 50 ms). Columns whose entries differ too much in size for that show in rounds that gain little; then the copy is
-made in single precision.
+made in single precision. So it is where few rows have nearly all curvature, of those rows alone (bent_rows.py).
 """
 
 from __future__ import annotations
@@ -16,9 +16,11 @@ import numpy as np
 from saddlery.matrix import DenseVectors, SparseVectors, dense_stack
 from saddlery.matrix.vectors import RoundedVectors, combine_of, dots_of
 from saddlery.parts import kernel
+from saddlery.solvers.bent_rows import BentRows
 
 __all__ = ["DenseCopies", "ScaledColumns"]
 
+STILL = 0.02  # share of the curvature: while no more than this moved, scaled columns serve on
 STEPS = 32767.0  # of a column up to its largest entry
 TILE = 64  # rows and columns that are read at a time where the data are stored by rows: these stay in cache
 
@@ -141,11 +143,18 @@ class ScaledColumns:
     """
 
     def __init__(self, block: Any, h: np.ndarray, coarse: bool = True):
-        self.even = bool(h.min() == h.max())
+        self.h, self.even, self.coarse = h.copy(), bool(h.min() == h.max()), coarse
         self.dense = block.dense
+        self.rest, self.bent = np.zeros(block.m), len(h)  # parts of the diagonal that C has not; how many rows bend
         self.weight, self.total = float(h[0]) if self.even else 1.0, float(h.sum())
-        roots = np.ones(len(h)) if self.even else np.sqrt(h)
         self.cols, self.at = block.cols, block.at
+        if self.dense and not self.even:
+            rows = BentRows(h, sweeps=block.sweeps)
+            self.bent = rows.bent
+            if rows.used is not None:
+                self._take(block, rows)
+                return
+        roots = np.ones(len(h)) if self.even else np.sqrt(h)
         self.roots = roots.astype(np.float32) if self.dense else roots
         if self.dense:
             self.cols, self.at, squares = block.copies.columns(block, roots, self.even, coarse)
@@ -157,6 +166,19 @@ class ScaledColumns:
             values, indices, starts = block.room(block.entries, np.float64)
             scale_sparse(block.cols, block.at, self.roots, values, indices, starts, self.curvatures)
             self.cols, self.at = SparseVectors(values, indices, starts, block.n), np.arange(block.m)
+
+    def _take(self, block: Any, rows: BentRows) -> None:
+        """The columns on some rows only."""
+        values, source = block.room(block.n * block.m, np.float32)[0], (block.cols, block.at)
+        if block.cols is None:
+            source = (dense_stack(np.ascontiguousarray(block.array)), np.arange(block.m))
+        self.roots, self.total = rows.roots, rows.total
+        self.cols, self.at = DenseVectors(values[: block.m * rows.count], rows.count), np.arange(block.m)
+        self.curvatures, self.rest = rows.scale(*source, values)
+
+    def serves(self, h: np.ndarray, coarse: bool) -> bool:
+        """Whether these columns, made for other weights, are near enough to those for h."""
+        return coarse == self.coarse and float(np.abs(h - self.h).sum()) <= STILL * float(h.sum())
 
     def margins(self, t: np.ndarray) -> np.ndarray | None:
         """X_W (u - u0) + c from t, unless that is rounded or lost."""

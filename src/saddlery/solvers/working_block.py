@@ -10,6 +10,7 @@ A block has one of three shapes, whichever is cheapest to work on:
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 from typing import Any
 
@@ -143,6 +144,8 @@ class WorkingBlock:
         self.rows: Any = None
         self.cols: Any = None  # a stack that holds the columns, or None if products go over rows
         self._room: tuple[Any, ...] = ()
+        self.model: Any = None  # the scaled columns of the last model in residual form, where they may serve on
+        self.sweeps = math.inf  # over the columns of that model
         if gram_form and is_array(problem, self.entries, self.m):
             self.array = spread(matrix, W) if matrix.is_sparse else dense_columns(matrix, W)
         elif gram_form:
