@@ -26,7 +26,7 @@ __all__ = ["minimise_on_columns"]
 WORTH, WORTH_LONG = 15, 20  # sweeps that conjugate gradients must spare to be worth their products; of those that are prolonged
 SETTLED = 100.0  # times the goal: the largest move of a sweep over all columns after which those over the non-zeros suffice
 MOST_PRODUCTS = 25  # of conjugate gradients, each two passes over the block
-LONG = 8  # entries of the block for each row and column from which on moves are prolonged: less would take as long as sweeps
+LONG = 8  # entries of a dense block for each row and column from which on moves are prolonged: less would take as long as sweeps
 ALIKE = 1e-3  # sin^2 of the angle between two moves below which only the last is prolonged
 FURTHEST = 8.0  # times a move: longer ones would follow rounding
 DIGITS = 0.02  # by which moves may fall before the gradient is brought to u: slopes along them are differences, in single precision
@@ -199,7 +199,7 @@ def minimise_on_columns(
     block.model = model if model.dense and getattr(problem.loss, "curvature_is_smooth", False) else None
     u, t, q = origin.copy(), np.zeros_like(model.roots), q.copy()
     facts = (model.cols, model.at, model.weight, model.roots, model.total, model.curvatures, model.rest, q, origin)
-    long = block.entries >= LONG * (block.n + block.m)
+    long = block.dense and block.entries >= LONG * (block.n + block.m)
     moves = (np.empty_like(u), np.empty_like(t), np.zeros_like(u), np.zeros_like(t))
     how = (problem.penalty.threshold, problem.penalty.strong_convexity, long, *moves)
     worth = (1 if careful else 4) * (WORTH_LONG if long else WORTH)
