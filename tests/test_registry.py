@@ -76,10 +76,10 @@ def test_entry_points_add_and_never_replace(monkeypatch):
 @pytest.mark.parametrize("intercept", [False, True])
 def test_svms_on_tall_arrays_are_for_newton_and_on_sparse_data_for_dual_ascent(intercept):
     rng = np.random.default_rng(0)
-    X, y = rng.standard_normal((600, 6)), np.where(rng.random(600) < 0.5, 1.0, -1.0)
+    X, y = rng.standard_normal((700, 6)), np.where(rng.random(700) < 0.5, 1.0, -1.0)
     small, tall, wide, sparse = (
         sd.LinearProblem(data, y, "hinge", sd.penalties.L2(0.01), fit_intercept=intercept)
-        for data in (X, rng.standard_normal((600, 130)), rng.standard_normal((600, 200)), sp.csr_array(X))
+        for data in (X, rng.standard_normal((700, 130)), rng.standard_normal((700, 200)), sp.csr_array(X))
     )
     assert sd.solvers.available(small)[0] == "interior_point"
     assert sd.solvers.available(tall)[0] == "augmented_newton"

@@ -32,10 +32,7 @@ __all__ = ["ActiveSDCA", "DualSearch", "add_products", "block_of"]
 
 
 FIRST_EPOCHS = 4  # over blocks of more than half the rows
-NEAR_PEAK, NEARER = (
-    0.01,
-    1e-4,
-)  # relative gaps below which exact moves are tried; the second where epochs are fast, as data are in cache
+NEAR_PEAK, NEARER = 0.01, 1e-4  # relative gaps below which exact moves are tried; the second where data are in cache
 
 
 @kernel

@@ -208,7 +208,7 @@ def alike_gram(
     gram = products.take(place, axis=0).take(place, axis=1)
     gram *= classes.take(cls, axis=0).take(cls, axis=1)
     spots = np.arange(len(place))
-    gram[spots, spots] += 1e-7 * gram.trace() / max(len(place), 1)  # what single precision may have taken from convexity
+    gram[spots, spots] += 1e-7 * gram.trace() / max(len(place), 1)  # what rounding may have taken from convexity
     return gram
 
 
@@ -257,8 +257,7 @@ def new_bend_room(dtype: Any = np.float32) -> np.ndarray:
 
 
 class Curvature:
-    """The function that multiplies H of all rows with a move of the pairs and the intercepts, in single precision; s is divided by
-    tau already.
+    """The function that multiplies H of all rows with a move of the pairs and the intercepts; s is divided by tau already.
 
     It computes more than it returns, products with all classes of the copied columns: they tell whether the model misses pairs.
     """
@@ -266,7 +265,7 @@ class Curvature:
     def __init__(self, penalty: Any, columns: np.ndarray, place: np.ndarray, pairs: Pairs, V: Any, s: Any, free: int):
         self.penalty, self.columns, self.place, self.pairs, self.free = penalty, columns, place, pairs, free
         self.V, self.s = V, s
-        self.step, self.slopes = np.zeros((2, len(V), len(columns)), dtype=np.float32)
+        self.step, self.slopes = np.zeros((2, len(V), len(columns)), dtype=columns.dtype)
         self.width = min(max(COPIED // len(columns), FEWEST_ROWS), MOST_ROWS)
 
     def __call__(self, move: np.ndarray) -> np.ndarray:

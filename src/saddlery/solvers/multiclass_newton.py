@@ -39,7 +39,7 @@ from saddlery.solvers.gram_model import worst_violation
 from saddlery.solvers.multiclass_model import Pairs
 from saddlery.solvers.multiclass_rows import RowNeeds
 from saddlery.solvers.multiclass_state import NEAR, NewtonState
-from saddlery.solvers.multiclass_step import NOT_SPARSE, NewtonStep
+from saddlery.solvers.multiclass_step import NOT_SPARSE, NewtonStep, is_little
 from saddlery.solvers.working_set import pick_columns
 
 __all__ = ["MulticlassNewton"]
@@ -59,14 +59,9 @@ EDGES_PER_PAIR = 16.0  # edges of a sample that a model is made of
 EDGES_LATER = 32.0  # the same, after a start from a part of the rows
 REUSE = 0.5  # fall of the violation in a step up to which the model is used again
 ROUNDS = 10  # most Newton steps between two checks
-LITTLE = 200_000  # numbers X x k: on so few a round costs less than a check, and solutions without last digits would depend on
-POLISHED = 1e-9  # how rows are weighted or repeated; the violation, as a share of the largest slope, at which they end
+POLISHED = 1e-11  # violation, as a share of the largest slope, to which little problems are solved
 PROGRESS = 0.1  # fall of the estimated gap that is worth a check if no tolerance is asked for,
 WORTH = 3e-3  # from this gap on
-
-
-def _is_little(problem: Any) -> bool:
-    return problem.n * problem.d * problem.k <= LITTLE
 
 
 @dataclass(frozen=True)
@@ -188,7 +183,7 @@ class MulticlassNewton(NewtonStep):
 
     def step(self, problem: Any, state: NewtonState) -> None:
         """Rounds until the estimated gap is what is asked for, or enough of them."""
-        before, little = state.gap, self.samples_models and _is_little(problem)
+        before, little = state.gap, self.samples_models and is_little(problem)
         for _ in range(4 * ROUNDS if little else ROUNDS):
             moved = self._round(problem, state)
             state.idle = 0 if moved else state.idle + 1
@@ -201,7 +196,7 @@ class MulticlassNewton(NewtonStep):
                 break
 
     def _may_end(self, problem: Any, state: NewtonState) -> bool:
-        return super()._may_end(problem, state) and not _is_little(problem)
+        return super()._may_end(problem, state) and not is_little(problem)
 
     def _round(self, problem: Any, state: NewtonState) -> bool:
         """One Newton step and the slopes thereafter."""

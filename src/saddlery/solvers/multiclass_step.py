@@ -28,8 +28,9 @@ from saddlery.solvers.multiclass_model import (
 from saddlery.solvers.multiclass_rows import add_pairs, gradient_of
 from saddlery.solvers.multiclass_state import SAFE, NewtonState
 
-__all__ = ["NewtonStep"]
+__all__ = ["NewtonStep", "is_little"]
 
+LITTLE = 200_000  # numbers X x k: on so few a round costs less than a check
 EARLY = 0.05  # estimated relative gap above which models need not be solved with care
 SCALED = 0.6  # of what is asked for that may be lost when the dual point of a model is scaled to be feasible
 TALL = 1000  # rows from which on models are made of a sample of edges
@@ -54,13 +55,18 @@ GROWTH = 1.3  # of how far the column form may reach, after a whole step
 FARTHEST = 1e3  # in units of its first reach
 
 
+def is_little(problem: Any) -> bool:
+    """Whether steps cost next to nothing, so that they may go on to the last digits."""
+    return problem.n * problem.d * problem.k <= LITTLE
+
+
 class NewtonStep(ColumnStep):
     """The part of a Newton solver that takes a step; solvers say whether and how models may be rough."""
 
     sample: bool
     form: str
 
-    precision: ClassVar[type] = np.float32  # of the columns that models are made of
+    precision: ClassVar[type] = np.float32  # of the columns that models of much data are made of
 
     def _newton_step(self, problem: Any, state: NewtonState, penalty: Any, violation: float) -> bool:
         """Solve the model, search along its solution; False if no step was taken."""
@@ -190,7 +196,7 @@ class NewtonStep(ColumnStep):
     def _curvature(self, problem: Any, state: NewtonState, penalty: Any, free: int) -> Curvature:
         """The function that multiplies H of all rows with a move of the pairs and the intercepts."""
         columns, _ = self._copied(problem, state, state.pairs)
-        V, s = state.V.astype(np.float32), (problem.s / state.tau).astype(np.float32)
+        V, s = state.V.astype(columns.dtype), (problem.s / state.tau).astype(columns.dtype)
         return Curvature(penalty, columns, state.place, state.pairs, V, s, free)
 
     def _gram(self, problem: Any, state: NewtonState, penalty: Any, free: int) -> np.ndarray:
@@ -213,7 +219,8 @@ class NewtonStep(ColumnStep):
             chosen = self._active_rows(state)
             if chosen is not None:
                 columns, V, s = columns[:, chosen], np.ascontiguousarray(V[:, chosen]), s[chosen]
-            dtype = np.float32 if state.gap > SINGLE else self.precision
+            little = columns.dtype == np.float64
+            dtype = np.float32 if state.gap > SINGLE and not (little and self.samples_models) else columns.dtype
             return pair_gram(penalty, columns, place, pairs, V, s, state.tau, dtype)
         gram = edge_gram(penalty, problem.matrix.rows, pairs, V, s, problem.d, edges, free, state.rng)
         # Pairs that hardly occur in the sample have no curvature there, and their steps no end. Only these get what they have in
@@ -234,6 +241,12 @@ class NewtonStep(ColumnStep):
         """The rows that have curvature, or None for all."""
         return None
 
+    def _precision(self, problem: Any) -> type:
+        """Of the columns that models are made of. Few rows leave some directions with next to no curvature: there steps of rounded
+        models do not settle, and solutions would depend on how rows are weighted or repeated in their last digits.
+        """
+        return np.float64 if is_little(problem) else self.precision
+
     def _copied(self, problem: Any, state: NewtonState, pairs: Pairs) -> tuple[np.ndarray, np.ndarray]:
         """Copies of the columns of the working set, one in a row, and each pair's place among them; the last row is all ones."""
         features = np.unique(pairs.feature)
@@ -242,7 +255,7 @@ class NewtonStep(ColumnStep):
             held = 0 if state.columns is None else len(state.columns) - 1
             count = held + len(new) + 1
             if count > len(state.store):  # with room for more, which takes no memory until it is written to
-                store = np.zeros((min(2 * count, problem.d + 1), problem.n), dtype=self.precision)
+                store = np.zeros((min(2 * count, problem.d + 1), problem.n), dtype=self._precision(problem))
                 store[:held], state.store = state.store[:held], store
             columns = state.store[:count]
             columns[held], columns[-1] = 0.0, 1.0  # the row of ones moves; all behind it are zero still
@@ -250,7 +263,7 @@ class NewtonStep(ColumnStep):
                 spread_columns(problem.matrix.cols, new, columns[held:])
             else:
                 gather_columns(problem.matrix.rows, new, columns[held:-1])
-            squares = np.dot(columns[held:] * columns[held:], problem.s.astype(self.precision))
+            squares = np.dot(columns[held:] * columns[held:], problem.s.astype(columns.dtype))
             state.squares = np.append(state.squares[:held], squares)
             state.columns, state.place[new] = columns, held + np.arange(len(new))
         return state.columns, state.place[pairs.feature]
