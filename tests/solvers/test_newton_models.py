@@ -8,6 +8,7 @@ import saddlery as sd
 from saddlery.penalties import L1, L2, ElasticNet
 from saddlery.solvers import residual_model
 from saddlery.solvers.gram_model import worst_violation
+from saddlery.solvers.model_care import goal_of
 from saddlery.solvers.newton_search import search_along
 from saddlery.solvers.prox_newton import ProxNewton
 from saddlery.solvers.residual_model import minimise_on_columns
@@ -165,12 +166,11 @@ def test_exact_models_are_solved_to_what_the_tolerance_needs_and_others_no_furth
     X = rng.standard_normal((50, 20))
     for loss, share in (("squared", 1e-3), ("logistic", 0.2)):
         problem = sd.LinearProblem(X, np.where(X[:, 0] > 0.0, 1.0, -1.0), loss, L1(0.01))
-        method = ProxNewton()
-        state = method.init(problem, None, np.random.default_rng(0))
+        state = ProxNewton().init(problem, None, np.random.default_rng(0))
         block = WorkingBlock(problem, np.arange(20), gram_form=False)
         state.tol = 1e-6
-        assert method._goal(problem, state, block, 1.0) == (1e-4 if loss == "squared" else 0.03)  # no weights yet
+        assert goal_of(problem, state, block, 1.0) == (1e-4 if loss == "squared" else 0.03)  # no weights yet
         state.w[0] = 1.0
         state.penalty = problem.penalty.value(state.w)
         suffices = 0.3 * state.tol * problem.scale
-        assert method._goal(problem, state, block, suffices / share) == pytest.approx(suffices)
+        assert goal_of(problem, state, block, suffices / share) == pytest.approx(suffices)

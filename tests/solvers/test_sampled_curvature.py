@@ -95,3 +95,12 @@ def test_newton_cg_takes_the_sample_where_models_are_hard(monkeypatch, loss, int
         assert solution.status is sd.Status.CONVERGED
         passes.append(solution.passes)
     assert passes[1] < 0.6 * passes[0]
+
+
+def test_newton_cg_needs_no_prox_of_the_dual(monkeypatch):
+    """Losses of one's own may have none; tall data then start from zero."""
+    monkeypatch.delattr(sd.losses.Logistic, "dual_prox")
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((100, 5))
+    problem = sd.LinearProblem(X, np.where(X[:, 0] > 0.0, 1.0, -1.0), penalty=sd.penalties.L2(0.1))
+    assert sd.solve(problem, "newton_cg", tol=1e-6).status is sd.Status.CONVERGED

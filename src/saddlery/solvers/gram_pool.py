@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 
 from saddlery.matrix import SparseVectors
-from saddlery.matrix.vectors import combine_of, dots_of
 from saddlery.parts import kernel
 from saddlery.solvers.column_copies import sparse_cols, transposed
-from saddlery.solvers.working_block import COPY, sweeps_expected
+from saddlery.solvers.working_block import COPY, ColumnProducts, sweeps_expected
 
 __all__ = ["GramPool", "PooledBlock", "pool_for"]
 
@@ -150,7 +149,7 @@ def pool_for(problem: Any) -> GramPool | None:
     return None
 
 
-class PooledBlock:
+class PooledBlock(ColumnProducts):
     """The columns W of a problem's data, with a Gram matrix from a pool: as ``working_block.WorkingBlock`` in Gram form.
 
     Parameters
@@ -165,12 +164,10 @@ class PooledBlock:
         Which is to hold them, too.
     """
 
-    gram_form = True
     sampled = False
-    array = None
 
     def __init__(self, problem: Any, W: np.ndarray, entries: int, pool: GramPool):
-        self.W, self.m, self.n, self.entries = W, len(W), problem.n, entries
+        self.W, self.at, self.m, self.n, self.entries = W, W, len(W), problem.n, entries
         self.cols, self.intercept = problem.matrix.cols, int(problem.fit_intercept)
         # The curvature of such a loss is its smoothness.
         self.weights = problem.loss.smoothness * problem.s
@@ -182,18 +179,6 @@ class PooledBlock:
             gram[m, :m] = gram[:m, m] = self.transposed(self.weights)
             gram[m, m] = self.weights.sum()
             self.gram = gram
-
-    def product(self, u: np.ndarray) -> np.ndarray:
-        """X_W u."""
-        out = np.zeros(self.n)
-        combine_of(self.cols, self.W, u, out)
-        return out
-
-    def transposed(self, r: np.ndarray) -> np.ndarray:
-        """X_W' r."""
-        out = np.empty(self.m)
-        dots_of(self.cols, self.W, r, out)
-        return out
 
     def update_gram(self, h: np.ndarray, rows: np.ndarray | None = None, strictly: bool = False) -> None:
         """Nothing: the weights are always the same."""

@@ -41,6 +41,7 @@ from saddlery.solvers.base import Needs, Solver, State
 from saddlery.solvers.gram_model import minimise, worst_violation
 from saddlery.solvers.gram_pool import PooledBlock, pool_for
 from saddlery.solvers.growing_block import GrowingBlock, grows
+from saddlery.solvers.model_care import goal_of, goal_of_thinned, needs_care, sufficient_violation
 from saddlery.solvers.newton_search import expand_at, model_slopes, search_along, stretch
 from saddlery.solvers.residual_model import minimise_on_columns
 from saddlery.solvers.row_sample import sample_rows
@@ -58,7 +59,6 @@ SMALL_DATA = 1_000_000  # entries: up to here a pass is as cheap as a round, and
 EARLY = 0.05  # relative gap above which steps are rough: the working set will change anyway
 ROUGH = 0.1  # relative gap above which Gram matrices are made of a part of the rows (w8a at 0.01, to 1e-4: 21 -> 15 ms)
 MODEL_DUAL = 0.03  # relative gap below which the dual point of the model is judged
-LATE = 0.08  # relative gap below which columns are swept with care: the support is about right
 SMALL = 128  # columns: a copy of so few serves on even if it holds too many
 SAMPLE = 4  # early Gram matrices are made of one row in so many
 FAR, WORTH_CHORDS = 0.01, 50  # relative gap and columns from which on a Gram matrix serves for two steps
@@ -73,9 +73,6 @@ STRIDE = 1e-3  # by which the gap of small data falls in one step
 RISE_UP, RISE_DOWN = 0.5, 0.1  # how expectations change when columns were missing, and when they were not
 THIN_STEPS, ENDS = 4, 0.6  # most steps on a thinned Gram matrix, and the share of tolerance or gap at which forecasts end them
 GENEROUS = 0.6  # share of the threshold from which on columns are taken after a start that is not zero: few will be missing later
-NEARLY_LAST = 1000.0  # times the tolerance: after such a forecast the next step may be the last, and is solved with care
-ROUGHLY, STRICT = 1e-2, 0.3  # share of the violation that other models leave, and share of what suffices that those leave
-COARSE = 1e-4  # share of a violation that columns in 16 bits can leave
 ENOUGH_ROWS = 120  # rows for each column of the block, if they are
 
 
@@ -330,7 +327,7 @@ class ProxNewton(Solver):
         growing, thinned, far = isinstance(block, GrowingBlock), isinstance(block, ThinnedBlock), state.relative_gap > EARLY
         chords = not growing and not thinned and self._worth_chords(problem, state, block)
         enough = 1e-3 if state.followed else 0.01 if chords or (growing and not far) else 0.1
-        suffices = SUFFICES * self._suffices(problem, state) if growing and state.penalty > 0.0 else 0.0
+        suffices = SUFFICES * sufficient_violation(problem, state) if growing and state.penalty > 0.0 else 0.0
         first_violation, last_violation, model, taken, ends = 0.0, float("inf"), None, 0, -1.0
         gradient: Any = None
         before = state.r
@@ -527,7 +524,7 @@ class ProxNewton(Solver):
         exact = getattr(problem.loss, "curvature_is_constant", False)
         u, tol = origin.copy(), (0.03 if rough else 1e-5 if exact else 1e-3) * violation
         if isinstance(block, ThinnedBlock) and problem.penalty.strong_convexity == 0.0:
-            tol = self._care(problem, state, violation)
+            tol = goal_of_thinned(problem, state, violation)
         state.note_epochs(minimise(problem.penalty, block.gram, u, q, free, tol))
         return u
 
@@ -538,9 +535,9 @@ class ProxNewton(Solver):
 
         Also the margins of the move, if they are known.
         """
-        late = self._with_care(problem, state, block)
+        late = needs_care(problem, state, block)
         q = _joined(gradient, state.r.sum()) if problem.fit_intercept else gradient
-        goal = self._goal(problem, state, block, violation) if late else 0.3 * violation
+        goal = goal_of(problem, state, block, violation) if late else 0.3 * violation
         settled = state.followed or state.relative_gap <= FAR
         how = (late, not state.slow, settled)
         u, margins, sweeps, products = minimise_on_columns(problem, block, h, origin, q, goal, *how)
@@ -548,53 +545,6 @@ class ProxNewton(Solver):
         state.swept += (SWEEP_DENSE if block.dense else 2.5) * sweeps * block.entries
         state.note_epochs(sweeps + 2 * products)
         return u, margins
-
-    def _goal(self, problem: Any, state: _State, block: WorkingBlock, violation: float) -> float:
-        """The violation to which a model is to be solved with care: 3 % of what it was.
-
-        What suffices for the tolerance is known: where the dual point must be scaled into the feasible set, a violation v costs
-        v ||w||_1, and else v^2 / (2 l2) for each weight. Models that are no approximations are solved to that at once, others no
-        further.
-        """
-        goal, constant, l2 = (
-            0.03 * violation,
-            getattr(problem.loss, "curvature_is_constant", False),
-            problem.penalty.strong_convexity,
-        )
-        if (l2 > 0.0 and not (constant and block.dense)) or (state.penalty <= 0.0 and not constant):
-            return goal
-        suffices = self._suffices(problem, state)
-        if l2 > 0.0:
-            suffices = max(suffices, 0.3 * math.sqrt(2.0 * l2 * state.tol * problem.scale / block.m))
-        if constant:
-            return min(goal, max(suffices, (COARSE if block.dense and not state.slow else 1e-6) * violation))
-        return max(goal, min(suffices, 0.3 * violation))
-
-    def _suffices(self, problem: Any, state: _State) -> float:
-        """A violation with which the dual point, scaled into the feasible set, leaves a third of the tolerance."""
-        most = state.penalty or problem.scale  # no solution has a larger penalty than the value at zero
-        return 0.3 * state.tol * problem.scale * problem.penalty.threshold / max(most, 1e-300)
-
-    def _care(self, problem: Any, state: _State, violation: float) -> float:
-        """How well a thinned model is solved: roughly, but where its dual point may be the last, for what the tolerance allows."""
-        if state.forecast > NEARLY_LAST * state.tol:
-            return ROUGHLY * violation
-        return min(1e-3 * violation, max(1e-6 * violation, STRICT * self._suffices(problem, state)))
-
-    def _with_care(self, problem: Any, state: _State, block: WorkingBlock) -> bool:
-        """Whether models are to be solved well.
-
-        At once if they are no approximations and sweeps are cheaper than rounds. With a threshold, once the support is about right.
-        Without, once models are: the last step had the length that its model said (5000 x 2000, logistic with l2: 0.95 -> 0.6 s),
-        or, where curvature jumps and lengths tell little, rounds gain little.
-        """
-        if block.dense and getattr(problem.loss, "curvature_is_constant", False):
-            return True
-        if state.relative_gap > LATE:
-            return False
-        if problem.penalty.threshold > 0.0:
-            return True
-        return state.size == 1.0 or (state.slow and not getattr(problem.loss, "curvature_is_smooth", False))
 
     def _line_search(
         self, problem: Any, state: _State, block: WorkingBlock, origin: Any, move: Any, along: Any, shift: float

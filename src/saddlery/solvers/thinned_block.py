@@ -18,9 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from saddlery.matrix.vectors import combine_of, dots_of
 from saddlery.parts import kernel
-from saddlery.solvers.working_block import add_gram, mirror
+from saddlery.solvers.working_block import ColumnProducts, add_gram, mirror
 
 __all__ = ["ThinnedBlock", "fenchel_loss", "worth_thinning"]
 
@@ -139,7 +138,7 @@ def worth_thinning(problem: Any, entries: int, m: int) -> bool:
     return entries >= LEAST and MOST_OF_ROWS * entries >= matrix.nnz and entries > LONG * problem.n
 
 
-class ThinnedBlock:
+class ThinnedBlock(ColumnProducts):
     """The columns W of sparse data with a Gram matrix of some rows: as ``working_block.WorkingBlock`` in Gram form.
 
     Parameters
@@ -156,13 +155,11 @@ class ThinnedBlock:
         The block before, whose Gram matrix serves on where most columns are the same.
     """
 
-    gram_form = True
     sampled = False
-    array = None
 
     def __init__(self, problem: Any, W: np.ndarray, entries: int, draws: np.ndarray, old: Any = None):
         matrix = problem.matrix
-        self.W, self.m, self.n, self.entries = W, len(W), problem.n, entries
+        self.W, self.at, self.m, self.n, self.entries = W, W, len(W), problem.n, entries
         self.share = entries / max(matrix.nnz, 1)
         self.rows, self.cols, self.s, self.draws = matrix.rows, matrix.cols, problem.s, draws
         self.place = np.full(problem.d, -1, dtype=np.int64)
@@ -188,18 +185,6 @@ class ThinnedBlock:
             spots = self.place[new]
             add_columns_within(self.rows, self.cols, self.place, new, self.weights, self.free, self.gram)
             self.gram[:, spots] = self.gram[spots].T
-
-    def product(self, u: np.ndarray) -> np.ndarray:
-        """X_W u."""
-        out = np.zeros(self.n)
-        combine_of(self.cols, self.W, u, out)
-        return out
-
-    def transposed(self, r: np.ndarray) -> np.ndarray:
-        """X_W' r."""
-        out = np.empty(self.m)
-        dots_of(self.cols, self.W, r, out)
-        return out
 
     def update_gram(self, h: np.ndarray, rows: np.ndarray | None = None, strictly: bool = False) -> None:
         """Bring the Gram matrix near the weights h: their thinned ones, or the weights themselves if `strictly`.

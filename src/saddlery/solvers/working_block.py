@@ -22,7 +22,18 @@ from saddlery.parts import kernel
 from saddlery.solvers.column_copies import dense_columns, sparse_cols, sparse_rows, spread
 from saddlery.solvers.scaled_columns import DenseCopies
 
-__all__ = ["COPY", "LOOSE", "MAX_GRAM", "WorkingBlock", "add_gram", "gram_is_cheaper", "is_array", "mirror", "sweeps_expected"]
+__all__ = [
+    "COPY",
+    "LOOSE",
+    "MAX_GRAM",
+    "ColumnProducts",
+    "WorkingBlock",
+    "add_gram",
+    "gram_is_cheaper",
+    "is_array",
+    "mirror",
+    "sweeps_expected",
+]
 
 MAX_GRAM = 500  # columns: sweeping over a larger Gram matrix costs more than sweeping over sparse data
 NOT_SPARSE = 0.25  # share of non-zeros from which on columns are worked on as a dense array
@@ -114,6 +125,28 @@ def is_array(problem: Any, entries: int, m: int) -> bool:
 
 
 # --------------------------------------------------------------------------- the block
+
+
+class ColumnProducts:
+    """Products with the columns that a stack `cols` holds at the places `at`: for blocks in Gram form."""
+
+    gram_form = True
+    array = None
+    n: int
+    cols: Any
+    at: np.ndarray
+
+    def product(self, u: np.ndarray) -> np.ndarray:
+        """X_W u."""
+        out = np.zeros(self.n)
+        combine_of(self.cols, self.at, u, out)
+        return out
+
+    def transposed(self, r: np.ndarray) -> np.ndarray:
+        """X_W' r."""
+        out = np.empty(len(self.at))
+        dots_of(self.cols, self.at, r, out)
+        return out
 
 
 class WorkingBlock:
