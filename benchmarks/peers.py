@@ -5,6 +5,7 @@ Examples::
     python benchmarks/peers.py --quick --cells '^(a9a|leu):l1log'      a first look
     python benchmarks/peers.py                                         all cells, one thread; goes on where it was interrupted
     python benchmarks/peers.py --threads all                           the same with all cores
+    python benchmarks/peers.py --threads all --again                   the contenders with one thread, timed with all cores
     python benchmarks/peers.py --again                                 time ours and the best settings of the contenders again
     python benchmarks/peers.py --ours                                  measure ours again, keep the peers' times
 """
@@ -38,7 +39,10 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--fresh", action="store_true", help="measure again what was measured before")
     parser.add_argument("--ours", action="store_true", help="measure ours again in cells that are done, keep the peers' times")
     parser.add_argument(
-        "--again", action="store_true", help="in cells that are done, time ours and the contenders again, in one run"
+        "--again",
+        action="store_true",
+        help="in cells that are done, time ours and the contenders again, in one run; with more "
+        "threads the contenders are those with one, where no others are known",
     )
     parser.add_argument("--report", action="store_true", help="only write table, JSON, Markdown and plot of what was measured")
     parser.add_argument("--check", action="store_true", help="check on small problems that every peer minimises what it is said to")
@@ -58,9 +62,9 @@ def with_threads(threads: int) -> None:
         os.execv(sys.executable, [sys.executable, *sys.argv])
 
 
-def cell_folder(options: argparse.Namespace) -> Path:
+def cell_folder(options: argparse.Namespace, threads: int | None = None) -> Path:
     """Where results of single cells are kept; never under version control."""
-    folder = options.output / f"cells-{options.threads}"
+    folder = options.output / f"cells-{threads or options.threads}"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / ".gitignore").write_text("*\n")
     return folder
@@ -85,7 +89,7 @@ def work(options: argparse.Namespace) -> None:
         rivals = all_rivals(options.threads, options.peers)[0]
         for cell in cells:
             target, partial = folder / f"{cell.file}.json", folder / f"{cell.file}.partial"
-            known = json.loads(target.read_text()) if (options.ours or options.again) and target.exists() else None
+            known = found(options, cell) if options.ours or options.again else None
             result = measure_cell(Task(cell, X, y), rivals, budget, options.threads, Log(partial), known, not options.ours)
             target.write_text(json.dumps(result) + "\n")
             partial.unlink(missing_ok=True)
@@ -169,13 +173,22 @@ def _tell(result: dict[str, Any]) -> None:
         print(f"{row.cell:28}", *ratios, flush=True)
 
 
-def unpack(options: argparse.Namespace, folder: Path) -> None:
+def unpack(options: argparse.Namespace, threads: int) -> None:
     """The cells of the last report as files of their own, where these are gone: what was searched once is not searched again."""
-    report = options.output / f"peers-{options.threads}-thread{'s' if options.threads > 1 else ''}.json"
+    report, folder = options.output / f"peers-{threads}-thread{'s' if threads > 1 else ''}.json", cell_folder(options, threads)
     for result in json.loads(report.read_text())["cells"] if report.exists() else ():
         target = folder / f"{result['cell'].replace(':', '-')}.json"
         if not target.exists():
             target.write_text(json.dumps(result) + "\n")
+
+
+def found(options: argparse.Namespace, cell: Any) -> dict[str, Any] | None:
+    """An earlier result of a cell; with `--again`, settings that were found with one thread serve for more."""
+    for threads in (options.threads, 1) if options.again else (options.threads,):
+        file = cell_folder(options, threads) / f"{cell.file}.json"
+        if file.exists():
+            return json.loads(file.read_text())
+    return None
 
 
 def main() -> None:
@@ -202,12 +215,13 @@ def main() -> None:
         print("\nnot available:", *[f"{name}: {why}" for name, why in missing.items()], sep="\n  ")
         return
     folder = cell_folder(options)
-    unpack(options, folder)
+    for threads in {options.threads, 1}:
+        unpack(options, threads)
     if options.fresh:
         for cell in cells:
             for suffix in (".json", ".partial"):
                 (folder / f"{cell.file}{suffix}").unlink(missing_ok=True)
-    done = [cell for cell in cells if (folder / f"{cell.file}.json").exists()]
+    done = [cell for cell in cells if found(options, cell)]
     if not options.report:
         supervise(options, done if options.ours or options.again else [cell for cell in cells if cell not in done])
     files = [folder / f"{cell.file}.json" for cell in CELLS]

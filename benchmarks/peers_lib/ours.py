@@ -1,7 +1,8 @@
-"""Our side of a task, through the public names: from raw arrays to a certified solution, everything included."""
+"""Our side of a task, through the public names: from data to a certified solution, everything included."""
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -35,11 +36,14 @@ def penalty(objective: Objective) -> Any:
     return (sd.penalties.L1 if objective.penalty == "l1" else sd.penalties.L2)(objective.alpha)
 
 
-def prepared(X: Any) -> Any:
-    """The data by rows and by columns, as rivals get them in their favourite format outside of the timing."""
+def prepared(X: Any) -> Callable[[], Any]:
+    """The data by rows and by columns, as rivals get them in their favourite format outside of the timing.
+
+    Each call gives a matrix that knows nothing else: norms, counts and the like are part of a fit.
+    """
     matrix = as_matrix(X)
     _ = matrix.rows, matrix.cols
-    return matrix
+    return lambda: copy.copy(matrix)
 
 
 def runner(task: Task, tol: float, threads: int = 1, max_seconds: float | None = None, raw: bool = False) -> Callable[[], Any]:
@@ -49,16 +53,15 @@ def runner(task: Task, tol: float, threads: int = 1, max_seconds: float | None =
     """
     options = {"tol": tol, "max_epochs": MAX_EPOCHS, "max_seconds": max_seconds}
     X, y, objective = task.X, task.y, task.objective
-    if task.cell.task in ("fit", "path") and not raw:
-        X = prepared(X)
+    if task.cell.task in ("fit", "path"):
+        data = (lambda: X) if raw else prepared(X)
 
-    def problem(X: Any, y: np.ndarray) -> Any:
-        return sd.LinearProblem(X, y, loss=objective.loss, penalty=penalty(objective))
+        def problem() -> Any:
+            return sd.LinearProblem(data(), y, loss=objective.loss, penalty=penalty(objective))
 
-    if task.cell.task == "fit":
-        return lambda: sd.solve(problem(X, y), **options)
-    if task.cell.task == "path":
-        return lambda: sd.path(problem(X, y), alphas=task.alphas, **options)
+        if task.cell.task == "fit":
+            return lambda: sd.solve(problem(), **options)
+        return lambda: sd.path(problem(), alphas=task.alphas, **options)
     common = {"loss": objective.loss, "penalty": "l1", "fit_intercept": False, "n_jobs": threads, **options}
     if task.cell.task == "ovr":
         return lambda: sd.LinearClassifier(alpha=objective.alpha, **common).fit(X, y)

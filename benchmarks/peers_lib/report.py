@@ -29,6 +29,7 @@ class Row:
         self.clock = "cpu" if result["threads"] == 1 else "wall"
         self.certified: float = result["reference"]["certified"]
         self.ours = {key: result["ours"][key][self.clock] if result["ours"][key]["reached"] else None for key in KEYS}
+        self.raw: float | None = (result.get("raw") or {}).get(self.clock)
         self.solver: str = result["ours"][KEYS[-1]]["solver"]
         self.ranking = {key: self._rank(result["peers"], key) for key in KEYS}
         self.unreached = sorted(name for name, peer in result["peers"].items() if peer["times"][KEYS[-1]] is None)
@@ -159,18 +160,21 @@ def markdown(table: list[Row], results: list[dict[str, Any]], facts: dict[str, A
         "1e-4",
         "1e-6",
         "ours, ms",
+        "from raw arrays",
         "solver",
         "best peers at 1e-6, ms",
         "did not arrive",
     )
     lines += ["", f"| {' | '.join(heads)} |"]
-    lines += ["|---|---|---|---|---|---|---|---|---|"]
+    lines += ["|" + "---|" * len(heads)]
     for row in table:
         ratios = " | ".join(ratio_text(row.ratio(key)) for key in KEYS)
         mine = " / ".join(milliseconds(row.ours[key]) for key in KEYS)
         best = ", ".join(f"{name} {milliseconds(seconds)}" for seconds, name in row.ranking[KEYS[-1]][:4]) or "none"
         away = ", ".join(row.unreached) or "-"
-        lines.append(f"| {row.cell} | {row.certified:.0e} | {ratios} | {mine} | {row.solver} | {best} | {away} |")
+        lines.append(
+            f"| {row.cell} | {row.certified:.0e} | {ratios} | {mine} | {milliseconds(row.raw)} | {row.solver} | {best} | {away} |"
+        )
     for key, total in totals.items():
         losers = ", ".join(f"{cell} {ratio}" for cell, ratio in total["losers"].items()) or "none"
         lines += ["", f"Slower than the best peer at {key}: {losers}."]

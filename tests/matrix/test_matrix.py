@@ -223,3 +223,29 @@ def test_products_with_weights_of_a_few_columns(dense):
     columns, W = np.array([1, 4, 5]), np.arange(6.0).reshape(3, 2)
     got = as_matrix(X.toarray() if dense else X).product_on(columns, W)
     np.testing.assert_allclose(got, X.toarray()[:, columns] @ W, atol=1e-14)
+
+
+@pytest.mark.parametrize("shape", [(8, 16), (9, 5), (1, 30), (30, 1), (17, 23)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_large_arrays_are_transposed_in_tiles(shape, dtype, monkeypatch):
+    monkeypatch.setattr("saddlery.matrix.TILED", 0)
+    X = np.arange(np.prod(shape), dtype=dtype).reshape(shape)
+    cols = as_matrix(X).cols
+    assert cols.values.dtype == dtype
+    np.testing.assert_array_equal(cols.values.reshape(shape[::-1]), X.T)
+
+
+@pytest.mark.parametrize("dense", [True, False])
+def test_columns_are_gathered_until_the_stack_would_have_cost_less(dense, monkeypatch):
+    X = sp.random_array((40, 20), density=0.5, format="csr", rng=np.random.default_rng(0))
+    fresh = lambda: as_matrix(X.toarray() if dense else X)  # noqa: E731
+    matrix, few = fresh(), fresh().nnz // 5
+    asked = [matrix.lends_columns(few) for _ in range(6)]
+    assert asked == sorted(asked)
+    assert asked[0] is False
+    assert asked[-1] is True
+    assert fresh().lends_columns(fresh().nnz // 2 + 1)  # most of it at once
+    assert as_matrix(np.asfortranarray(X.toarray()) if dense else X.tocsc()).lends_columns(1)  # nothing to be made
+    monkeypatch.setattr("saddlery.matrix.ROOM", 10)
+    matrix = fresh()
+    assert not any(matrix.lends_columns(few) for _ in range(6))  # no second copy of large data

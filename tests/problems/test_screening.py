@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import saddlery as sd
+from saddlery.matrix import as_matrix
 from saddlery.problems.screening import ScreenedProducts
 from saddlery.registry import SOLVERS
 
@@ -135,3 +136,16 @@ def test_what_only_shrinks_needs_no_column():
     products.start(a, problem.constant_gradient)
     products.product(problem, 0.3 * a, 0.3 * problem.s * a, 0.31 * problem.alpha_max())
     assert products.accesses == 0.0
+
+
+@pytest.mark.parametrize("kind", MATRICES)
+def test_it_begins_once_columns_are_at_hand(kind):
+    problem = make(kind)
+    problem = problem.with_matrix(as_matrix(problem.matrix.values))  # rows only
+    products, a = ScreenedProducts(problem), problem.constant_dual
+    for made in (False, True):
+        if made:
+            _ = problem.matrix.cols
+        products.product(problem, a, problem.s * a, problem.penalty.threshold)
+        products.product(problem, 0.999 * a, 0.999 * problem.s * a, 0.9 * problem.alpha_max())
+        assert products.complete is not made

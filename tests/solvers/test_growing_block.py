@@ -123,3 +123,19 @@ def test_solutions_are_those_without_growing_blocks(monkeypatch, kind, intercept
     plain = sd.solve(problem, "prox_newton", tol=1e-9)
     assert max(grown.certificate.relative_gap, plain.certificate.relative_gap) <= 1e-9
     np.testing.assert_allclose(grown.w, plain.w, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["rows", "sparse rows"])
+def test_a_block_that_gathered_its_columns_goes_over_to_the_stack_of_all(kind):
+    X, problem = make(kind=kind)
+    h = np.random.default_rng(1).uniform(0.5, 1.0, 600)
+    block = GrowingBlock(problem, np.arange(10))
+    assert not block.in_place
+    block.update_gram(h)
+    for first in range(10, 60, 10):
+        block.grow(np.arange(first, first + 10))
+    assert block.in_place
+    assert "cols" in vars(problem.matrix)
+    block.update_gram(h)
+    np.testing.assert_allclose(block.gram, exact_gram(X, np.arange(60), h, False), rtol=1e-4, atol=1e-3)
+    np.testing.assert_allclose(block.product(np.ones(60)), X.sum(axis=1))

@@ -22,13 +22,17 @@ __all__ = [
     "combine",
     "combine_few",
     "combine_of",
+    "count_positions",
     "dots",
     "dots_of",
     "filter_vectors",
     "square_norms",
     "square_norms_of",
+    "transpose_tiles",
     "weighted_square_norms",
 ]
+
+LINE = 8  # numbers in a line of cache
 
 verb("first", "i", inline="always")
 verb("last", "i", inline="always")
@@ -226,6 +230,25 @@ def add_weighted_squares(vectors, weights, out):
         for p in range(vectors.first(i), vectors.last(i)):
             value = 1.0 * vectors.entry(p)
             out[vectors.position(i, p)] += weights[i] * value * value
+
+
+@kernel
+def count_positions(vectors, out):
+    """out_j += the number of entries that sparse vectors store at position j."""
+    for p in range(vectors.indices.shape[0]):
+        out[np.uint64(vectors.indices[p])] += 1
+
+
+@kernel
+def transpose_tiles(vectors, count, out):
+    """out[j * count + i] = the entry j of vector i, for `count` dense vectors, in tiles of a line of cache each way."""
+    length = vectors.length
+    for low in range(0, count, LINE):
+        high = min(low + LINE, count)
+        for first in range(0, length, LINE):
+            for j in range(first, min(first + LINE, length)):
+                for i in range(low, high):
+                    out[j * count + i] = vectors.values[i * length + j]
 
 
 @kernel

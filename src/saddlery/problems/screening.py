@@ -90,10 +90,8 @@ class ScreenedProducts:
     """
 
     def __init__(self, problem: Any):
-        matrix = problem.matrix
         self.norms: np.ndarray | None = None
-        at_hand = matrix.has("cols") or not matrix.compiled  # what is read in parts is read by columns as well
-        self.usable = at_hand and problem.penalty.threshold > 0.0 and not problem.fit_intercept
+        self.usable = problem.penalty.threshold > 0.0 and not problem.fit_intercept
         self.reference: np.ndarray | None = None
         self.centres: Any = None
         self.errors: Any = None
@@ -109,7 +107,8 @@ class ScreenedProducts:
     def product(self, problem: Any, a: np.ndarray, weighted: np.ndarray, level: float) -> np.ndarray:
         """X'(s a) where it may exceed the level, else a bound of its absolute value; `weighted` is s a."""
         matrix = problem.matrix
-        if self.usable and self.reference is not None and level > 0.0:
+        at_hand = matrix.has("cols") or not matrix.compiled  # what is read in parts is read by columns as well
+        if self.usable and at_hand and self.reference is not None and level > 0.0:
             if self.norms is None:
                 self.norms = problem.column_norms
             if self.complete:  # so far the array is also the caller's

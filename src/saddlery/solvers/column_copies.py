@@ -10,7 +10,18 @@ from saddlery.matrix import SparseVectors
 from saddlery.matrix.vectors import filter_vectors
 from saddlery.parts import kernel
 
-__all__ = ["dense_columns", "gather_columns", "sparse_cols", "sparse_rows", "spread", "spread_columns", "transposed"]
+__all__ = [
+    "dense_columns",
+    "gather_columns",
+    "gathered_array",
+    "gathered_cols",
+    "sparse_cols",
+    "sparse_rows",
+    "spread",
+    "spread_columns",
+    "spread_gathered",
+    "transposed",
+]
 
 COLUMNS_FROM = 3.0  # share of the entries, as 1 to so many, below which columns are gathered and not filtered from all rows
 
@@ -104,44 +115,64 @@ def transposed(matrix: Any, stack: SparseVectors, entries: int) -> SparseVectors
 
 def sparse_rows(matrix: Any, W: np.ndarray, entries: int) -> SparseVectors:
     """Rows restricted to W: filtered from all rows, or from the columns where W holds few of the entries and columns are there."""
-    n, d = matrix.shape
-    if len(W) == d:
+    if len(W) == matrix.shape[1]:
         return matrix.rows
-    if matrix.has("cols") and (COLUMNS_FROM * entries < matrix.nnz or not matrix.has("rows")):
+    few = COLUMNS_FROM * entries < matrix.nnz
+    if (few and matrix.lends_columns(entries)) or not matrix.has("rows"):
         return transposed(matrix, sparse_cols(matrix, W, entries), entries)
+    return _filtered(matrix, W, entries)
+
+
+def sparse_cols(matrix: Any, W: np.ndarray, entries: int) -> SparseVectors:
+    """Columns of the data, copied from columns."""
+    if len(W) == matrix.shape[1]:
+        return matrix.cols
+    out = _room(matrix, entries, len(W), matrix.shape[0])
+    take_vectors(matrix.cols, W, out.values, out.indices, out.starts)
+    return out
+
+
+def gathered_cols(matrix: Any, W: np.ndarray, entries: int) -> SparseVectors:
+    """Columns of the data, gathered from rows."""
+    return transposed(matrix, _filtered(matrix, W, entries), entries)
+
+
+def _filtered(matrix: Any, W: np.ndarray, entries: int) -> SparseVectors:
+    n, d = matrix.shape
     out = _room(matrix, entries, n, len(W))
     filter_vectors(matrix.rows, _places(d, W), out.values, out.indices, out.starts)
     return out
 
 
-def sparse_cols(matrix: Any, W: np.ndarray, entries: int) -> SparseVectors:
-    n, d = matrix.shape
-    if len(W) == d:
-        return matrix.cols
-    if not matrix.has("cols") and 2 * entries < matrix.nnz:
-        return transposed(matrix, sparse_rows(matrix, W, entries), entries)
-    out = _room(matrix, entries, len(W), n)
-    take_vectors(matrix.cols, W, out.values, out.indices, out.starts)
+def spread(matrix: Any, W: np.ndarray) -> np.ndarray:
+    """Columns of sparse data as a dense array of shape (m, n)."""
+    entries = matrix.count_entries(W)
+    if COLUMNS_FROM * entries >= matrix.nnz or not matrix.lends_columns(entries):
+        return spread_gathered(matrix, W)
+    out = np.zeros((len(W), matrix.shape[0]))
+    spread_columns(matrix.cols, W, out)  # (news20, 2 columns: 1.7 -> 0.05 ms)
     return out
 
 
-def spread(matrix: Any, W: np.ndarray) -> np.ndarray:
-    """Columns of sparse data as a dense array of shape (m, n)."""
+def spread_gathered(matrix: Any, W: np.ndarray) -> np.ndarray:
+    """The same, gathered from rows."""
     out = np.zeros((len(W) + 1, matrix.shape[0]))
-    if matrix.has("cols") and COLUMNS_FROM * matrix.count_entries(W) < matrix.nnz:
-        spread_columns(matrix.cols, W, out)  # (news20, 2 columns: 1.7 -> 0.05 ms)
-        return out[:-1]
     spread_rows(matrix.rows, _places(matrix.shape[1], W), out)
     return out[:-1]
 
 
 def dense_columns(matrix: Any, W: np.ndarray) -> np.ndarray:
     """Columns of dense data as an array of shape (m, n) in double precision."""
-    if matrix.has("cols"):
-        columns = matrix.cols.values.reshape(matrix.shape[::-1])
-        return (columns if len(W) == matrix.shape[1] else columns[W]).astype(np.float64, copy=False)
-    if len(W) == matrix.shape[1]:
-        return matrix.values.T.astype(np.float64, copy=False)
+    n, d = matrix.shape
+    if len(W) == d:
+        return (matrix.cols.values.reshape(d, n) if matrix.has("cols") else matrix.values.T).astype(np.float64, copy=False)
+    if matrix.lends_columns(len(W) * n):
+        return matrix.cols.values.reshape(d, n)[W].astype(np.float64, copy=False)
+    return gathered_array(matrix, W)
+
+
+def gathered_array(matrix: Any, W: np.ndarray) -> np.ndarray:
+    """The same, gathered from rows."""
     out = np.empty((len(W), matrix.shape[0]))
     gather_columns(matrix.rows, W, out)
     return out

@@ -17,7 +17,7 @@ import numpy as np
 
 from saddlery.matrix import DenseVectors
 from saddlery.solvers.bent_rows import BentRows
-from saddlery.solvers.column_copies import dense_columns, spread
+from saddlery.solvers.column_copies import gathered_array, spread_gathered
 from saddlery.solvers.working_block import MAX_GRAM, ColumnProducts, is_array
 
 __all__ = ["GrowingBlock", "grows"]
@@ -69,7 +69,7 @@ class GrowingBlock(ColumnProducts):
         self.matrix, self.n, self.intercept = problem.matrix, problem.n, int(problem.fit_intercept)
         self.in_place = self.matrix.has("cols")
         self.W = np.empty(0, dtype=np.int64)
-        self.cols: Any = self.matrix.cols if self.in_place else None
+        self.cols: Any = None
         self.at = self.W  # where the columns are in `cols`
         self.rows: BentRows | None = None
         self.scaled = np.empty(0, dtype=np.float32)  # the columns of the Gram matrix, one behind the other
@@ -97,14 +97,15 @@ class GrowingBlock(ColumnProducts):
         """Hold these columns, too."""
         old = self.m
         self.W = np.concatenate([self.W, new])
+        self.in_place = self.in_place or self.matrix.lends_columns(self.matrix.count_entries(new))
         if self.in_place:
-            self.at = self.W
+            self.cols, self.at = self.matrix.cols, self.W
             return
         self.at = np.arange(self.m)
         values = np.empty((self.m, self.n))
         if old:
             values[:old] = self.cols.values.reshape(old, self.n)
-        values[old:] = (spread if self.matrix.is_sparse else dense_columns)(self.matrix, new)
+        values[old:] = (spread_gathered if self.matrix.is_sparse else gathered_array)(self.matrix, new)
         self.cols = DenseVectors(values.reshape(-1), self.n)
 
     def shrink(self, keep: np.ndarray, gram: bool) -> None:
