@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from sklearn.exceptions import NotFittedError
 
 import saddlery as sd
+from saddlery.estimators.inputs import encode_labels
 
 X = np.random.default_rng(0).standard_normal((12, 3))
 Y = np.arange(12) % 2
@@ -113,3 +114,15 @@ def test_random_binning():
     assert "scale must be a positive number" in refusal(lambda: sd.RandomBinning(scale=0).fit(X))
     assert "n_grids must be a whole number" in refusal(lambda: sd.RandomBinning(n_grids="10").fit(X))
     assert "1 or more" in refusal(lambda: sd.RandomBinning(n_columns=0).fit(X))
+
+
+@pytest.mark.parametrize(
+    "y", [[2.0, -1.0, 2.0], [3, 1, 2, 1], ["b", "a", "b"], [True, False, True], np.array(["x", "yy", "x"], dtype=object)], ids=str
+)
+def test_labels_are_numbered_as_numpy_does(y):
+    y = np.asarray(y)
+    classes, codes = encode_labels(y)
+    expected, inverse = np.unique(y, return_inverse=True)
+    np.testing.assert_array_equal(classes, expected)
+    np.testing.assert_array_equal(codes, inverse)
+    assert codes.dtype == np.intp

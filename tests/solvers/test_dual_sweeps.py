@@ -163,6 +163,8 @@ def test_auto_takes_newton_cg_where_gram_matrices_are_dear():
     assert chosen("squared_hinge") == "active_sdca"
     assert chosen("logistic", fit_intercept=True) == "newton_cg"
     assert chosen("logistic", X[:, :100]) == "prox_newton"
+    y = y[:600]
+    assert chosen("logistic", X[:600], fit_intercept=True) == "newton_cg"  # wide, where plain dual ascent has no intercept
 
 
 def test_newton_starts_from_an_epoch_of_dual_ascent():

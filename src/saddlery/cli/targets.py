@@ -46,7 +46,7 @@ def _refuse_others(y: np.ndarray, classes: np.ndarray) -> None:
 
 def problems_of(model: Any, X: Any, y: np.ndarray) -> list[Any]:
     """The problems that the model would solve on these data."""
-    from saddlery.estimators.inputs import class_weights
+    from saddlery.estimators.inputs import class_weights, encode_labels
     from saddlery.estimators.parameters import make_loss, make_penalty, make_row_loss
     from saddlery.matrix import as_matrix
     from saddlery.problems.linear import LinearProblem
@@ -55,7 +55,7 @@ def problems_of(model: Any, X: Any, y: np.ndarray) -> list[Any]:
     matrix, penalty = as_matrix(X), make_penalty(model.penalty, model.alpha, model.l1_ratio, model.radius)
     if not hasattr(model, "class_weight"):
         return [LinearProblem(matrix, y, make_loss(model.loss, "regression"), penalty, None, model.fit_intercept)]
-    classes, codes = np.unique(y, return_inverse=True)
+    classes, codes = encode_labels(y)
     if classes.size < 2:
         raise InputError(f"the data hold one class only ({classes[0]!s}): give rows of at least two classes")
     weights = class_weights(model.class_weight, classes, codes, None)

@@ -13,7 +13,15 @@ from saddlery.errors import InputError, unknown_name
 from saddlery.estimators.base import LinearModel
 from saddlery.estimators.callbacks import FitTask, with_callbacks
 from saddlery.estimators.clusters import lazy_rows, on_clusters
-from saddlery.estimators.inputs import Rows, check_labels, check_matrix, check_rows, check_targets, class_weights
+from saddlery.estimators.inputs import (
+    Rows,
+    check_labels,
+    check_matrix,
+    check_rows,
+    check_targets,
+    class_weights,
+    encode_labels,
+)
 from saddlery.estimators.parameters import check_settings, make_loss, make_penalty, make_row_loss
 from saddlery.losses import Logistic, Softmax
 from saddlery.matrix import Matrix
@@ -142,7 +150,7 @@ class BaseLinearClassifier(ClassifierMixin, LinearModel):
         y = check_targets(self, y, matrix.shape[0], X)
         check_labels(y)
         rows = check_rows(sample_weight, matrix.shape[0])
-        classes, codes = np.unique(rows.take(y), return_inverse=True)
+        classes, codes = encode_labels(rows.take(y))
         if classes.size < 2:
             what = "y holds one class only" if rows.kept is None else "the rows of positive weight hold one class only"
             raise InputError(f"{what} ({classes[0]!r}): give rows of at least two classes")

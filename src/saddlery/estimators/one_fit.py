@@ -12,6 +12,7 @@ from sklearn.utils.multiclass import type_of_target
 
 from saddlery.errors import InputError
 from saddlery.estimators.base import REMEDIES
+from saddlery.estimators.inputs import encode_labels
 from saddlery.solvers.base import Solution, Status
 from saddlery.solvers.loop import solve
 
@@ -69,7 +70,7 @@ class OneFit:
 
 def two_classes(y: np.ndarray, remedy: str) -> tuple[np.ndarray, np.ndarray]:
     """The two classes of y, and the class of each row as 0 and 1; refuses other numbers of classes, with a remedy for more."""
-    classes, codes = np.unique(y, return_inverse=True)
+    classes, codes = encode_labels(y)
     if classes.size < 2:
         raise InputError(f"the rows that count hold one class only ({classes[0]!r}): give rows of two classes")
     if classes.size > 2:
