@@ -21,7 +21,7 @@ from saddlery.parts import kernel
 
 __all__ = ["ScreenedProducts"]
 
-WORTH = {True: 0.5, False: 0.25}  # share of the entries, of sparse and of dense data, above which all are read
+WORTH = {True: 0.75, False: 0.25}  # share of the entries, of sparse and of dense data, above which all are read
 ROUNDING = 1.0 + 1e-9  # bounds are raised by more than rounding can take from them
 LAST_DIGITS = 1e-15  # of a centre: what multiples of it are rounded by
 

@@ -8,6 +8,7 @@ from typing import Any
 __all__ = ["goal_of", "goal_of_thinned", "needs_care", "sufficient_violation"]
 
 LATE = 0.08  # relative gap below which columns are swept with care: the support is about right
+FEW_LACK = 0.2  # columns that want a weight, for each that has one: so few are about all that will, if no curvature changes
 COARSE = 1e-4  # share of a violation that columns in 16 bits can leave
 NEARLY_LAST = 1000.0  # times the tolerance: after such a forecast the next step may be the last, and is solved with care
 ROUGHLY, STRICT = 1e-2, 0.3  # share of the violation that other models leave, and share of what suffices that those leave
@@ -52,8 +53,11 @@ def needs_care(problem: Any, state: Any, block: Any) -> bool:
     Without, once models are: the last step had the length that its model said (5000 x 2000, logistic with l2: 0.95 -> 0.6 s),
     or, where curvature jumps and lengths tell little, rounds gain little.
     """
-    if block.dense and getattr(problem.loss, "curvature_is_constant", False):
+    constant = getattr(problem.loss, "curvature_is_constant", False)
+    if constant and not problem.matrix.is_sparse:
         return True
+    if constant and problem.d > problem.n / 4 and not state.followed and not state.slow:
+        return state.lacking <= FEW_LACK
     if state.relative_gap > LATE:
         return False
     if problem.penalty.threshold > 0.0:
