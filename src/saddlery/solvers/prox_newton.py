@@ -41,7 +41,7 @@ from saddlery.solvers.base import Needs, Solver, State
 from saddlery.solvers.gram_model import minimise, worst_violation
 from saddlery.solvers.gram_pool import PooledBlock, pool_for
 from saddlery.solvers.growing_block import GrowingBlock, grows
-from saddlery.solvers.model_care import goal_of, goal_of_thinned, needs_care, sufficient_violation
+from saddlery.solvers.model_care import goal_of, goal_of_thinned, needs_care, sufficient_violation, sweeps_ahead
 from saddlery.solvers.newton_search import expand_at, model_slopes, search_along, stretch
 from saddlery.solvers.residual_model import minimise_on_columns
 from saddlery.solvers.row_sample import sample_rows
@@ -51,7 +51,7 @@ from saddlery.solvers.small_rounds import is_small, newton_rounds
 from saddlery.solvers.streamed_block import DENSE_BYTES, make_block, trim
 from saddlery.solvers.thinned_block import ThinnedBlock, fenchel_loss, worth_thinning
 from saddlery.solvers.working_block import SWEEP_DENSE, WorkingBlock, gram_is_cheaper
-from saddlery.solvers.working_set import LITTLE, NEAR, choose_columns, expected_level, lacking_share, level, takes_near_ones
+from saddlery.solvers.working_set import LITTLE, choose_columns, expected_level, lacking_share, level, nearly, takes_near_ones
 
 __all__ = ["ProxNewton"]
 
@@ -420,11 +420,13 @@ class ProxNewton(Solver):
             above = SURE[1] * threshold if far else min(level(problem), SURE[2] * threshold)
         elif state.rounds == 1 and state.w.any() and worth_thinning(problem, problem.matrix.nnz, problem.d):
             above = GENEROUS * threshold
-        elif state.rounds > 1 and takes_near_ones(problem):
-            wanted, above = state.products.centres, min(level(problem), NEAR * threshold)
-        state.lacking = lacking_share(problem, state.w, wanted) if state.rounds > 1 else math.inf
+        state.lacking = math.inf
+        if state.rounds > 1 and takes_near_ones(problem):
+            wanted = state.products.centres
+            state.lacking = lacking_share(problem, state.w, wanted)
+            above = nearly(state.lacking) * threshold
         W = trim(problem, choose_columns(problem, state.w, wanted, state.relative_gap, above), state.w, wanted)
-        old, epochs = state.block, state.epochs if state.followed else self._sweeps_ahead(problem, state)
+        old, epochs = state.block, state.epochs if state.followed else sweeps_ahead(problem, state)
         within = old is not None and bool(state.inside[W].all())
         if state.followed and state.rounds == 2 and not within:
             state.rise = min(1.0, state.rise + RISE_UP)
@@ -448,15 +450,6 @@ class ProxNewton(Solver):
         state.inside[W] = True
         state.accesses += entries
         return state.block
-
-    def _sweeps_ahead(self, problem: Any, state: _State) -> int:
-        """How many sweeps a model takes that is solved with care and is no approximation, as the last ones went; 0 if unknown."""
-        constant = getattr(problem.loss, "curvature_is_constant", False)
-        if not constant or not problem.matrix.is_sparse or not 0.0 < state.rate < 1.0 or not needs_care(problem, state, None):
-            return 0
-        excess = float(np.abs(state.products.centres).max()) - problem.penalty.threshold
-        goal = 0.03 * excess if problem.penalty.strong_convexity > 0.0 else sufficient_violation(problem, state)
-        return math.ceil(math.log(excess / goal) / -math.log(state.rate)) if excess > goal > 0.0 else 0
 
     def _grown(self, problem: Any, state: _State, W: np.ndarray) -> GrowingBlock:
         """A block that holds W: the last one with what it lacks, and without what is not wanted if that is much."""
@@ -541,7 +534,7 @@ class ProxNewton(Solver):
         q = _joined(gradient, state.r.sum()) if free else gradient.copy()
         # A model that is no approximation is solved to the end: that spares a round (news20, 20 lassos: 130 -> 115 ms).
         exact = getattr(problem.loss, "curvature_is_constant", False)
-        early = state.relative_gap > EARLY and not (exact and needs_care(problem, state, block))
+        early = state.relative_gap > EARLY and not (exact and needs_care(problem, state))
         rough = rough or (early and problem.d > problem.n / 4 and block.m > LITTLE)
         u, tol = origin.copy(), (0.03 if rough else 1e-5 if exact else 1e-3) * violation
         if isinstance(block, ThinnedBlock) and problem.penalty.strong_convexity == 0.0:
@@ -556,7 +549,7 @@ class ProxNewton(Solver):
 
         Also the margins of the move, if they are known.
         """
-        late = needs_care(problem, state, block)
+        late = needs_care(problem, state)
         q = _joined(gradient, state.r.sum()) if problem.fit_intercept else gradient
         goal = goal_of(problem, state, block, violation) if late else 0.3 * violation
         settled = state.followed or state.relative_gap <= FAR

@@ -13,11 +13,11 @@ from saddlery.solvers.working_block import WORTH_SWEEPS, swept_in_few_bits
 __all__ = [
     "FIRST_WIDE",
     "LITTLE",
-    "NEAR",
     "choose_columns",
     "expected_level",
     "lacking_share",
     "level",
+    "nearly",
     "pick_columns",
     "takes_near_ones",
 ]
@@ -29,7 +29,7 @@ MANY, HOLD = 1000, 1.5
 FIRST = 25  # columns of the smallest working set of tall data, where each has many rows (mushrooms 0.1: 13.2 -> 9.4 ms)
 LITTLE = 32  # columns: so many are always taken and solved with care, so that rows that are repeated count as weights do
 SLACK = 1.25  # of dense data a few columns more are taken if these are all (5000 x 2000, logistic at 0.1: 4 -> 3 rounds)
-NEAR = 0.9  # share of the threshold from which on sparse columns are taken by rounds that solve their set once and for all
+NEAR = 0.9  # least share of the threshold from which on sparse columns are taken
 MOST_COLUMNS = 0.6  # share of the columns from which on all are taken: no copies, no change of the set
 
 
@@ -78,7 +78,13 @@ def takes_near_ones(problem: Any) -> bool:
 
     They are those that will be missing (20,000 x 50,000 lasso at 0.01: 4 % more columns hold all that 3 rounds found).
     """
-    return problem.matrix.is_sparse and problem.d > problem.n / 4 and getattr(problem.loss, "curvature_is_constant", False)
+    wide = problem.matrix.is_sparse and problem.d > problem.n / 4 and problem.penalty.threshold > 0.0
+    return wide and getattr(problem.loss, "curvature_is_constant", False)
+
+
+def nearly(lacking: float) -> float:
+    """The share of the threshold from which on they are taken: the fewer columns lack, the less will products still rise."""
+    return max(NEAR, 1.0 - lacking)
 
 
 def lacking_share(problem: Any, w: np.ndarray, Xta: np.ndarray) -> float:
