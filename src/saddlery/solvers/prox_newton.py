@@ -181,9 +181,11 @@ class ProxNewton(Solver):
         state.penalty = problem.penalty.value(state.w)
         state.followed = True  # the working set is nearly right from the start
         state.threshold_before, state.threshold = state.threshold, problem.penalty.threshold
-        # After a fall of the threshold the old points are not near enough, so that their certificate would only take time.
+        # After a fall of the threshold the old points are not near enough, so that their certificate would only take time; but how
+        # well models are solved that are approximations depends on it (20 lassos on news20: 62 -> 58 ms, w8a logistic 165 -> 180).
         fall = 1.0 - state.threshold / state.threshold_before if state.threshold_before > 0.0 else 0.0
-        state.premature = fall > FELL and not state.compact
+        constant = getattr(problem.loss, "curvature_is_constant", False)
+        state.premature = fall > FELL and constant and not state.compact
         if state.premature:
             state.relative_gap = min(fall, EARLY)
         return state
