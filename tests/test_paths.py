@@ -4,6 +4,7 @@ import sys
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import saddlery as sd
 from saddlery.paths import alpha_grid
@@ -148,3 +149,15 @@ def test_what_is_handed_on_does_not_change_the_solutions(kind, loss):
         assert solution.certificate.primal == pytest.approx(value, abs=2e-8 * problem.scale)
         again = sd.certify(alone, solution.w, solution.dual)
         assert again.gap <= solution.certificate.gap + 1e-13
+
+
+def test_points_of_another_strength_are_certified_after_a_step_only():
+    """Where the threshold fell a good deal they are known not to be solutions; where it hardly fell they may be."""
+    rng = np.random.default_rng(0)
+    X = sp.random_array((60, 200), density=0.1, rng=rng, format="csc")
+    problem = sd.LinearProblem(X, X @ np.where(np.arange(200) < 5, 1.0, 0.0), loss="squared", penalty=sd.penalties.L1(1.0))
+    top = problem.alpha_max()
+    result = sd.path(problem, alphas=[0.5 * top, 0.3 * top, 0.3 * top * (1.0 - 1e-9)], solver="prox_newton", tol=1e-6)
+    assert [solution.trace[0].epoch for solution in result.solutions] == [0, 1, 0]
+    assert result.solutions[-1].epochs == 0
+    assert all(c.relative_gap <= 1e-6 for c in result.certificates)

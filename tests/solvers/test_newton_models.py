@@ -174,3 +174,20 @@ def test_exact_models_are_solved_to_what_the_tolerance_needs_and_others_no_furth
         state.penalty = problem.penalty.value(state.w)
         suffices = 0.3 * state.tol * problem.scale
         assert goal_of(problem, state, block, suffices / share) == pytest.approx(suffices)
+
+
+def test_sweeps_end_by_what_they_will_leave(monkeypatch):
+    """Sweeps over sparse columns that are nearly orthogonal shrink fast: the last one is not made, and the goal is met."""
+    rng = np.random.default_rng(5)
+    X = sp.random_array((2000, 400), density=0.01, rng=rng, format="csc")
+    problem = sd.LinearProblem(X, X @ rng.standard_normal(400), "squared", L1(1e-5))
+    block = WorkingBlock(problem, np.arange(400), gram_form=False)
+    r = -problem.s * problem.y
+    sweeps = {}
+    for least in (0.1, 1.0):
+        monkeypatch.setattr(residual_model, "LEAST_RATE", least)
+        u, _, sweeps[least], _ = minimise_on_columns(problem, block, problem.s, np.zeros(400), X.T @ r, 1e-9, careful=True)
+        slopes = r + problem.s * (X @ u)
+        assert worst_violation(problem.penalty, u, X.T @ slopes) <= 3e-9
+        assert 0.0 < block.rate < 0.5
+    assert sweeps[0.1] < sweeps[1.0]

@@ -22,6 +22,9 @@ from saddlery.parts import kernel
 __all__ = ["ScreenedProducts"]
 
 WORTH = {True: 0.5, False: 0.25}  # share of the entries, of sparse and of dense data, above which all are read
+WIDE = (
+    0.75  # or of sparse data with more columns than rows (20 lassos on news20: 8 -> 7 products in all)
+)
 ROUNDING = 1.0 + 1e-9  # bounds are raised by more than rounding can take from them
 LAST_DIGITS = 1e-15  # of a centre: what multiples of it are rounded by
 
@@ -118,7 +121,8 @@ class ScreenedProducts:
             facts = self.norms, matrix.col_counts, t, float(np.sqrt(near)), ROUNDING * float(np.sqrt(size)), level
             count, entries = bound_products(problem.penalty, *facts, self.centres, self.errors, out, chosen)
             chosen = chosen[:count]
-            if entries <= WORTH[matrix.is_sparse] * matrix.nnz:
+            worth = WIDE if matrix.is_sparse and problem.d > problem.n else WORTH[matrix.is_sparse]
+            if entries <= worth * matrix.nnz:
                 put_exact(problem.penalty, chosen, matrix.products_of(chosen, weighted), self.centres, self.errors, out)
                 self.reference[:] = a
                 self.complete = False

@@ -179,6 +179,7 @@ class WorkingBlock:
         self._room: tuple[Any, ...] = ()
         self.model: Any = None  # the scaled columns of the last model in residual form, where they may serve on
         self.sweeps = math.inf  # over the columns of that model
+        self.rate = 1.0  # by which each of them shortened the next
         if gram_form and is_array(problem, self.entries, self.m):
             self.array = spread(matrix, W) if matrix.is_sparse else dense_columns(matrix, W)
         elif gram_form:
