@@ -38,6 +38,7 @@ from saddlery.problems.linear import best_intercept
 from saddlery.problems.screening import ScreenedProducts
 from saddlery.solvers.at_once import CertifiedPoints
 from saddlery.solvers.base import Needs, Solver, State
+from saddlery.solvers.forecasts import forecast_of, proves
 from saddlery.solvers.gram_model import minimise, worst_violation
 from saddlery.solvers.gram_pool import PooledBlock, pool_for
 from saddlery.solvers.growing_block import GrowingBlock, grows
@@ -49,7 +50,7 @@ from saddlery.solvers.scaled_columns import DenseCopies
 from saddlery.solvers.sdca import swept_once
 from saddlery.solvers.small_rounds import is_small, newton_rounds
 from saddlery.solvers.streamed_block import DENSE_BYTES, make_block, trim
-from saddlery.solvers.thinned_block import ThinnedBlock, fenchel_loss, worth_thinning
+from saddlery.solvers.thinned_block import ThinnedBlock, worth_thinning
 from saddlery.solvers.working_block import SWEEP_DENSE, WorkingBlock, gram_is_cheaper
 from saddlery.solvers.working_set import LITTLE, choose_columns, expected_level, level
 
@@ -76,7 +77,6 @@ GENEROUS = 0.6  # share of the threshold from which on columns are taken after a
 # Share of new columns up to which sweeps over sparse ones take two steps, unless the first left so many times the violation that
 # suffices, or less (news20, logistic at 0.001 to 1e-4: 119 -> 104 ms; 20,000 x 50,000 at 0.001 to 1e-3: 290 -> 250 ms).
 FRESH, ENOUGH = 0.02, 3.0
-RIGHT = 0.5  # times the tolerance: what the dual point of a model in residual form may lose to be judged
 ENOUGH_ROWS = 120  # rows for each column of the block, if they are
 
 
@@ -364,7 +364,7 @@ class ProxNewton(Solver):
             if model is None:
                 break
             taken += 1
-            if ends >= 0.0 and self._forecast(problem, state, model) <= ends:
+            if ends >= 0.0 and forecast_of(problem, state, model) <= ends:
                 break
         if taken and far and block.m == problem.d and not thinned and self._stretch(problem, state):
             model = None
@@ -393,34 +393,8 @@ class ProxNewton(Solver):
     def _trusts_model(self, problem: Any, state: _State, block: WorkingBlock, model: tuple[Any, ...], taken: int) -> bool:
         """Whether the dual point of the model is nearer to feasibility than the slopes: after several steps, or late."""
         if not block.gram_form:
-            return state.size == 1.0 and not block.dense and self._proves(problem, state, block, model)
+            return state.size == 1.0 and not block.dense and proves(problem, state, block, model)
         return not (block.sampled or state.slow) and (taken > 1 or state.relative_gap <= MODEL_DUAL)
-
-    def _proves(self, problem: Any, state: _State, block: WorkingBlock, model: tuple[Any, ...]) -> bool:
-        """Whether the dual point of a model in residual form is likely to end the run, if no column is missing.
-
-        Such models are solved less well, but sooner right than solved (20,000 x 50,000 logistic at 0.01 to 1e-3: 5 -> 4 rounds).
-        """
-        penalty, loss = problem.penalty, problem.loss
-        bends = getattr(loss, "curvature_is_smooth", False) and not getattr(loss, "curvature_is_constant", False)
-        if not bends or penalty.strong_convexity > 0.0 or penalty.threshold == 0.0 or not problem.matrix.compiled:
-            return False
-        if self._forecast(problem, state, model) > RIGHT * state.tol:
-            return False
-        slopes, h, along, shift = model
-        gradient = block.transposed(problem.s * slopes + h * (along + shift))
-        infeasible = worst_violation(penalty, state.w[block.W], gradient)
-        return state.forecast + infeasible * state.penalty / (penalty.threshold * problem.scale) <= state.tol
-
-    def _forecast(self, problem: Any, state: _State, model: tuple[Any, ...]) -> float:
-        """The relative gap that the dual point of the model will leave, if its working set holds what it must."""
-        excess, penalty = np.zeros(problem.d), problem.penalty
-        data = (problem.loss, problem.matrix.rows, problem.y, problem.s)
-        lost = float(fenchel_loss(*data, *model, state.r, state.h, excess))
-        if penalty.strong_convexity == 0.0 and penalty.threshold > 0.0:  # the point will be scaled into the feasible set
-            lost += float(np.abs(excess).max()) * state.penalty / penalty.threshold
-        state.forecast = lost / problem.scale
-        return state.forecast
 
     def _known_gradient(self, problem: Any, state: _State, block: WorkingBlock) -> np.ndarray | None:
         """The gradient on the block if Xta holds it."""
