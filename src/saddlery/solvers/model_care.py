@@ -31,7 +31,7 @@ def goal_of(problem: Any, state: Any, block: Any, violation: float) -> float:
     if constant:
         return min(goal, max(suffices, (COARSE if block.dense and not state.slow else 1e-6) * violation))
     if state.relative_gap <= NEAR and suffices >= REACH * violation:
-        goal = suffices  # models are right by now, and the end is not far: a round less (news20, logistic at 0.001: 12 -> 11)
+        goal = suffices  # models are right by now, and the end is not far: a round less (news20, logistic at 0.001: 9 -> 8)
     return max(goal, min(suffices, 0.3 * violation))
 
 

@@ -13,7 +13,6 @@ from saddlery.solvers.working_block import WORTH_SWEEPS, swept_in_few_bits
 __all__ = ["FIRST_WIDE", "LITTLE", "choose_columns", "expected_level", "level", "pick_columns"]
 
 FIRST_WIDE, FEW = 100, 400  # columns of the smallest working set of wide data, and of sparse data whose columns are cheaper
-MANY = 1000  # columns of that set at most where curvature moves and twenty times as many wait
 FIRST = 25  # columns of the smallest working set of tall data, where each has many rows (mushrooms 0.1: 13.2 -> 9.4 ms)
 LITTLE = 32  # columns: so many are always taken and solved with care, so that rows that are repeated count as weights do
 SLACK = 1.25  # of dense data a few columns more are taken if these are all (5000 x 2000, logistic at 0.1: 4 -> 3 rounds)
@@ -97,9 +96,9 @@ def choose_columns(problem: Any, w: np.ndarray, Xta: np.ndarray, gap: float, abo
 def _first_size(problem: Any, count: int) -> int:
     """The smallest working set: of sparse columns the more the better, if they are solved once and for all, or if many wait.
 
-    (20,000 x 50,000 lasso at 0.01: 32 -> 23 ms, logistic at 0.001 to 1e-3: 231 -> 201 ms; news20 logistic at 0.001: 174 -> 142 ms,
-    but at 0.01 30 -> 34 ms.) Where dense data have more rows than columns and most columns wait, most will stay: all are taken at
-    once (5000 x 2000 lasso at 0.03: 121 -> 90 ms, logistic at 0.01 to 1e-4: 510 -> 390 ms).
+    (20,000 x 50,000 lasso at 0.01: 32 -> 23 ms; news20 logistic at 0.001: 174 -> 142 ms, but at 0.01 30 -> 34 ms.) Where dense data
+    have more rows than columns and most columns wait, most will stay: all are taken at once (5000 x 2000 lasso at 0.03: 121 -> 90
+    ms, logistic at 0.01 to 1e-4: 510 -> 390 ms).
     """
     if problem.d <= problem.n / 4:
         return FIRST
@@ -108,5 +107,5 @@ def _first_size(problem: Any, count: int) -> int:
         if problem.n >= 2 * problem.d and count > MOST_COLUMNS * problem.d:
             return problem.d
         return _quarter(problem) if _sweeps_are_cheap(problem) else least
-    most = FEW if getattr(problem.loss, "curvature_is_constant", False) else min(MANY, count // 20)
+    most = FEW if getattr(problem.loss, "curvature_is_constant", False) else min(FEW, count // 20)
     return max(least, min(most, problem.n))
