@@ -30,7 +30,7 @@ def goal_of(problem: Any, state: Any, block: Any, violation: float) -> float:
         suffices = max(suffices, 0.3 * math.sqrt(2.0 * l2 * state.tol * problem.scale / block.m))
     if constant:
         return min(goal, max(suffices, (COARSE if block.dense and not state.slow else 1e-6) * violation))
-    if state.relative_gap <= NEAR and suffices >= REACH * violation:
+    if not block.dense and state.relative_gap <= NEAR and suffices >= REACH * violation:
         goal = suffices  # models are right by now, and the end is not far: a round less (news20, logistic at 0.001: 9 -> 8)
     return max(goal, min(suffices, 0.3 * violation))
 
