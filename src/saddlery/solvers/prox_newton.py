@@ -75,7 +75,7 @@ RISE_UP, RISE_DOWN = 0.5, 0.1  # how expectations change when columns were missi
 THIN_STEPS, ENDS = 4, 0.6  # most steps on a thinned Gram matrix, and the share of tolerance or gap at which forecasts end them
 GENEROUS = 0.6  # share of the threshold from which on columns are taken after a start that is not zero: few will be missing later
 # Share of new columns up to which sweeps over sparse ones take two steps, unless the first left so many times the violation that
-# suffices, or less (news20, logistic at 0.001 to 1e-4: 119 -> 104 ms; 20,000 x 50,000 at 0.001 to 1e-3: 290 -> 250 ms).
+# suffices, or less (news20, logistic at 0.001 to 1e-4: 120 -> 105 ms; 20,000 x 50,000 at 0.001 to 1e-3: 300 -> 250 ms).
 FRESH, ENOUGH = 0.02, 3.0
 ENOUGH_ROWS = 120  # rows for each column of the block, if they are
 
