@@ -5,7 +5,8 @@ import pytest
 import scipy.sparse as sp
 
 import saddlery as sd
-from saddlery.solvers import thinned_block
+from saddlery.solvers import prox_newton, thinned_block
+from saddlery.solvers.forecasts import forecast_of
 from saddlery.solvers.prox_newton import ProxNewton
 from saddlery.solvers.thinned_block import ThinnedBlock, fenchel_loss, worth_thinning
 
@@ -146,13 +147,12 @@ def test_solutions(intercept, weighted, monkeypatch):
 def test_forecasts_end_rounds(monkeypatch):
     """One round goes up to the tolerance, not further: its forecasts fall below it with the last step only."""
     problem, seen = make_problem(alpha=0.002, n=12_000, seed=6), []
-    forecast = ProxNewton._forecast
 
-    def watched(self, problem, state, model):
-        seen.append((problem.n, state.rounds, forecast(self, problem, state, model)))
+    def watched(problem, state, model):
+        seen.append((problem.n, state.rounds, forecast_of(problem, state, model)))
         return seen[-1][2]
 
-    monkeypatch.setattr(ProxNewton, "_forecast", watched)
+    monkeypatch.setattr(prox_newton, "forecast_of", watched)
     solution = sd.solve(problem, solver="prox_newton", tol=1e-5)
     last = [value for n, rounds, value in seen if n == 12_000 and rounds == solution.epochs]
     assert last[-1] <= 1e-5 < min([1.0, *last[:-1]])

@@ -2,7 +2,7 @@
 
 The rows of X are such a stack and so are its columns, hence one source of each kernel serves CSR, CSC and both
 orders of a dense array. Positions `p` run over all stored entries; vector `i` owns ``first(i) <= p < last(i)``.
-Sums are kept in float64 whatever the type of the data, but for dense vectors times another in float32. Indices are read as unsigned
+Sums are kept in float64 whatever the type of the data, but for vectors times another in float32. Indices are read as unsigned
 numbers: signed ones may count from the end, and to ask each time takes as long as the product itself (w8a, X'r: 0.76 -> 0.36 ms).
 """
 
@@ -133,7 +133,7 @@ class SparseVectors(NamedTuple):
         return self.values[np.uint64(p)]
 
     def dot(self, i, x):
-        total = 0.0
+        total = x.dtype.type(0.0)
         for p in range(self.starts[np.uint64(i)], self.starts[np.uint64(i + 1)]):
             total += self.values[np.uint64(p)] * x[np.uint64(self.indices[np.uint64(p)])]
         return total

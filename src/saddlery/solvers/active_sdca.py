@@ -32,6 +32,7 @@ __all__ = ["ActiveSDCA", "DualSearch", "add_products", "block_of"]
 
 
 FIRST_EPOCHS = 4  # over blocks of more than half the rows
+BELOW, WITHIN = 0.5, 6.0  # share of the tolerance to aim at, from so many times the usual goal on
 NEAR_PEAK, NEARER = 0.01, 1e-4  # relative gaps below which exact moves are tried; the second where data are in cache
 
 
@@ -234,8 +235,17 @@ class ActiveSDCA(Solver):
 
     def step(self, problem: Any, state: _State) -> None:
         dual = state.dual
-        state.accesses += dual.sweep(problem, state.rng, problem.penalty.threshold, self.max_sweeps, self.share)
+        share = self._share(dual.gap, state.tol * problem.scale)
+        state.accesses += dual.sweep(problem, state.rng, problem.penalty.threshold, self.max_sweeps, share)
         state.accesses += dual.complete(problem) if dual.searches % 20 == 0 else dual.search(problem)
+
+    def _share(self, gap: float, tol: float) -> float:
+        """The share of the gap to leave: that of the solver; or, where the tolerance is near, what is surely below it.
+
+        To go further gains nothing, and to stop shortly before takes a round more (news20, hinge to 1e-6: 85 -> 62 ms).
+        """
+        ends = BELOW * tol / gap if gap > 0.0 else 0.0
+        return min(ends, BELOW) if ends * WITHIN >= self.share else self.share
 
     def point(self, problem: Any, state: _State) -> Point:
         return Point(state.dual.w, 0.0, state.dual.a, state.dual.Xw, -state.dual.v)

@@ -23,6 +23,7 @@ from saddlery.solvers.working_block import MAX_GRAM, ColumnProducts, is_array
 __all__ = ["GrowingBlock", "grows"]
 
 LEAST = 50_000  # numbers in a block: the matrix of fewer is formed in no time, in double precision
+JUMPS = 64  # columns from which on such a block serves where curvature jumps
 MOST_NEW = 0.5  # share of new columns from which on a matrix is formed again
 FALL = 100.0  # by which steps shall shrink the violation
 COLUMNS_A_STEP = 40.0  # columns that make forming the matrix a step dearer
@@ -35,12 +36,16 @@ NONE = np.zeros((0, 0))
 
 
 def grows(problem: Any, entries: int, m: int) -> bool:
-    """Whether such a block serves: m columns in memory that are not sparse, and curvature that moves, but not by jumps."""
+    """Whether such a block serves: m columns in memory that are not sparse, and curvature that moves.
+
+    Where it jumps, rows without any are left out (60,000 x 780 pixels, squared hinge at 0.01: 550 -> 330 ms), but few columns are
+    better weighted anew.
+    """
     loss, matrix = problem.loss, problem.matrix
-    if problem.n * m < LEAST:
+    if problem.n * m < LEAST or (m < JUMPS and not getattr(loss, "curvature_is_smooth", False)):
         return False
-    smooth = getattr(loss, "curvature_is_smooth", False) and not getattr(loss, "curvature_is_constant", False)
-    return smooth and matrix.compiled and problem.penalty.threshold > 0.0 and is_array(problem, entries, m)
+    moves = not getattr(loss, "curvature_is_constant", False)
+    return moves and matrix.compiled and problem.penalty.threshold > 0.0 and is_array(problem, entries, m)
 
 
 class GrowingBlock(ColumnProducts):

@@ -14,6 +14,7 @@ __all__ = ["goal_of", "goal_of_thinned", "needs_care", "sufficient_violation", "
 LATE = 0.08  # relative gap below which columns are swept with care: the support is about right
 LAST = 1e-3  # relative gap below which that is so whatever columns lack
 FEW_LACK = 0.2  # columns that want a weight, for each that has one: so few are about all that will, if no curvature changes
+NEAR, REACH = 1e-3, 3e-4  # relative gap and share of a violation from which on one model may bring the end
 COARSE = 1e-4  # share of a violation that columns in 16 bits can leave
 NEARLY_LAST = 1000.0  # times the tolerance: after such a forecast the next step may be the last, and is solved with care
 ROUGHLY, STRICT = 1e-2, 0.3  # share of the violation that other models leave, and share of what suffices that those leave
@@ -35,6 +36,8 @@ def goal_of(problem: Any, state: Any, block: Any, violation: float) -> float:
         suffices = max(suffices, 0.3 * math.sqrt(2.0 * l2 * state.tol * problem.scale / block.m))
     if constant:
         return min(goal, max(suffices, (COARSE if block.dense and not state.slow else 1e-6) * violation))
+    if not block.dense and state.relative_gap <= NEAR and suffices >= REACH * violation:
+        goal = suffices  # models are right by now, and the end is not far: a round less (news20, logistic at 0.001: 9 -> 8)
     return max(goal, min(suffices, 0.3 * violation))
 
 
