@@ -388,11 +388,10 @@ class ProxNewton(Solver):
 
     def _forecast(self, problem: Any, state: _State, model: tuple[Any, ...]) -> float:
         """The relative gap that the dual point of the model will leave, if its working set holds what it must."""
-        excess, penalty = np.zeros(problem.d), problem.penalty
-        data = (problem.loss, problem.matrix.rows, problem.y, problem.s)
-        lost = float(fenchel_loss(*data, *model, state.r, state.h, excess))
+        penalty, z = problem.penalty, state.Xw + state.b if problem.fit_intercept else state.Xw
+        lost, excess = fenchel_loss(problem, model, z, state.r, state.h)
         if penalty.strong_convexity == 0.0 and penalty.threshold > 0.0:  # the point will be scaled into the feasible set
-            lost += float(np.abs(excess).max()) * state.penalty / penalty.threshold
+            lost += excess * state.penalty / penalty.threshold
         state.forecast = lost / problem.scale
         return state.forecast
 
@@ -470,7 +469,12 @@ class ProxNewton(Solver):
     ) -> Any:
         """Solve the model, search along its solution; returns what the model's dual point is made of, or None if refused."""
         free = int(problem.fit_intercept)
-        h = np.maximum(state.h, state.floor * problem.loss.smoothness * problem.s)
+        floor = state.floor * problem.loss.smoothness
+        if isinstance(block, ThinnedBlock):
+            h = state.h
+            block.bend_least(self._ridge(problem, block, floor))
+        else:
+            h = np.maximum(state.h, floor * problem.s)
         origin = _joined(origin, state.b) if free else origin
         if block.gram_form:
             u, margins = self._solve_gram(problem, state, block, origin, gradient, h, violation), None
@@ -507,6 +511,13 @@ class ProxNewton(Solver):
         elif size >= 1.0:
             state.floor = max(state.least, 0.1 * state.floor)
         return slopes, h, along, shift
+
+    def _ridge(self, problem: Any, block: ThinnedBlock, floor: float) -> np.ndarray:
+        """floor * sum_i s_i x_ij^2 of the columns of a block, and for the intercept: no coordinate is free to leap."""
+        if floor <= 1e-9:  # nothing to speak of
+            return np.zeros(len(block.gram))
+        squares = np.square(problem.column_norms[block.W])
+        return floor * (_joined(squares, 1.0) if problem.fit_intercept else squares)
 
     def _solve_gram(
         self, problem: Any, state: _State, block: WorkingBlock, origin: Any, gradient: Any, h: Any, violation: float

@@ -24,7 +24,8 @@ from saddlery.solvers.working_block import ColumnProducts, add_gram, mirror
 __all__ = ["ThinnedBlock", "fenchel_loss", "worth_thinning"]
 
 PAIRS = 3.0  # for each entry of the block: as many products of pairs are about half of what the rest of a step costs
-FULL = 0.5  # share of non-zeros from which on BLAS has the better of it
+FULL = 0.5  # share of non-zeros from which on BLAS has the better of it, unless columns are
+FULL_COLUMNS, FULL_ROWS = (8, 32), 500  # so many, with so many rows for each (ijcnn1, logistic at 0.001: 20 -> 13 ms)
 LONG = 2.0  # entries of a row in the block, on average, from which on its pairs are many
 PER_COLUMN = 160.0  # rows of weight tau for each column, at least
 MOST_OF_ROWS = 3.0  # share of the entries, as 1 to so many, that W must hold: rows are read as a whole
@@ -33,6 +34,7 @@ FILTER = 2.0  # products that it takes to see whether an entry belongs to the bl
 INHERIT, MANY_MORE = 4.0, 1.5  # a Gram matrix serves on if new columns hold less than 1 in 4 entries, and are fewer than half
 LEAST, CHEAP = 10_000, 100_000  # entries: below, all rows are taken, and pairs are not worth counting
 LOOK = 500  # rows that say how uneven curvatures are
+TINY = 1e-300  # keeps quotients of nothing finite
 
 
 # --------------------------------------------------------------------------- kernels
@@ -103,23 +105,61 @@ def add_columns_within(rows, cols, place, new, weights, free, gram):
                     gram[k, last] += scaled
 
 
-@kernel
-def fenchel_loss(loss, rows, y, s, a, weights, along, shift, r, h, excess):
+@kernel(fast_sums=True)
+def parabola_loss(loss, y, s, a, weights, along, shift, r, h):
     """What the dual point a + weights / s (along + shift) loses against the slopes r / s after the step, of curvature h.
 
     The parabola of a row holds as long as its slope moves by less than the curvature; beyond, the loss grows no faster than that.
-    Points that leave the domain of l* will be moved back, which X' feels: `excess` becomes by how much.
+    Returns it, and how many rows have left the domain of l*.
     """
-    total = 0.0
+    total, outside = 0.0, 0
     for i in range(s.shape[0]):
         weighted = s[i] * a[i] + weights[i] * (along[i] + shift)
         off = abs(weighted - r[i])
-        if off > 0.0:
-            total += off * off / (2.0 * h[i] + off)
+        total += off * off / (2.0 * h[i] + off + TINY)
+        outside += (weighted < s[i] * loss.dual_lower(y[i])) | (weighted > s[i] * loss.dual_upper(y[i]))
+    return total, outside
+
+
+@kernel(fast_sums=True)
+def conjugate_loss(loss, y, s, a, weights, along, shift, z):
+    """The same where l* costs next to nothing, and curvature tells little: sum_i s_i (l(z_i) + l*(dual_i) - z_i dual_i)."""
+    total, outside = 0.0, 0
+    for i in range(s.shape[0]):
+        slope = a[i] + (weights[i] / s[i] if s[i] > 0.0 else 0.0) * (along[i] + shift)
+        low, high = loss.dual_lower(y[i]), loss.dual_upper(y[i])
+        inside = slope if slope > low else low
+        inside = inside if inside < high else high
+        total += s[i] * (loss.value(y[i], z[i]) + loss.conjugate(y[i], inside) - z[i] * inside)
+        outside += inside != slope
+    return total, outside
+
+
+@kernel
+def add_excess(loss, rows, y, s, a, weights, along, shift, excess):
+    """excess += X' of by how much the dual points that leave the domain of l* will be moved back."""
+    for i in range(s.shape[0]):
+        weighted = s[i] * a[i] + weights[i] * (along[i] + shift)
         low, high = s[i] * loss.dual_lower(y[i]), s[i] * loss.dual_upper(y[i])
         if weighted < low or weighted > high:
             rows.axpy(i, (low if weighted < low else high) - weighted, excess)
-    return total
+
+
+def fenchel_loss(problem: Any, model: tuple[Any, ...], z: np.ndarray, r: np.ndarray, h: np.ndarray) -> tuple[float, float]:
+    """What the dual point of a model loses in value at margins z with slopes r and curvatures h, and the most in feasibility.
+
+    A model is the slopes, its weights, the margins of its move and that of the intercept; see the top of the file.
+    """
+    data = (problem.loss, problem.y, problem.s)
+    if getattr(problem.loss, "curvature_is_smooth", False):
+        lost, outside = parabola_loss(*data, *model, r, h)
+    else:
+        lost, outside = conjugate_loss(*data, *model, z)
+    if outside == 0:
+        return float(lost), 0.0
+    excess = np.zeros(problem.d)
+    add_excess(problem.loss, problem.matrix.rows, problem.y, problem.s, *model, excess)
+    return float(lost), float(np.abs(excess).max())
 
 
 # --------------------------------------------------------------------------- the block
@@ -130,10 +170,14 @@ def worth_thinning(problem: Any, entries: int, m: int) -> bool:
 
     They are sparse and short, the block holds much of them, and all their pairs take longer than a step's products with the data.
     """
-    matrix = problem.matrix
-    if not (matrix.compiled and matrix.is_sparse and matrix.by_columns and getattr(problem.loss, "curvature_is_smooth", False)):
+    matrix, loss = problem.matrix, problem.loss
+    known = getattr(loss, "curvature_is_smooth", False) or getattr(loss, "conjugate_curvature", None)  # what dual points lose
+    if not (matrix.compiled and matrix.is_sparse and matrix.by_columns and known):
         return False
-    if getattr(problem.loss, "curvature_is_constant", False) or entries > FULL * problem.n * m:
+    if getattr(loss, "curvature_is_constant", False):
+        return False
+    least, most = FULL_COLUMNS
+    if entries > FULL * problem.n * m and not (least <= m <= most and problem.n >= FULL_ROWS * m):
         return False
     return entries >= LEAST and MOST_OF_ROWS * entries >= matrix.nnz and entries > LONG * problem.n
 
@@ -167,6 +211,7 @@ class ThinnedBlock(ColumnProducts):
         self.free = int(problem.fit_intercept)
         self.gram = np.zeros((self.m + self.free, self.m + self.free))
         self.weights, self.tau, self.chosen_for = np.zeros(self.n), -1.0, self.m  # columns that tau was chosen for
+        self.ridge = np.zeros(self.m + self.free)  # what the diagonal has more
         if isinstance(old, ThinnedBlock) and old.tau >= 0.0:
             self._inherit(matrix, old)
 
@@ -181,10 +226,17 @@ class ThinnedBlock(ColumnProducts):
         if self.free:
             mine, theirs = np.append(mine, self.m), np.append(theirs, old.m)
         self.gram[mine[:, None], mine] = old.gram[theirs[:, None], theirs]
+        self.ridge[mine] = old.ridge[theirs]
         if len(new):
             spots = self.place[new]
             add_columns_within(self.rows, self.cols, self.place, new, self.weights, self.free, self.gram)
             self.gram[:, spots] = self.gram[spots].T
+
+    def bend_least(self, ridge: np.ndarray) -> None:
+        """Add this to the diagonal, in place of what was added before: rows on flat parts of a loss need not be read for it."""
+        spots = np.arange(len(self.gram))
+        self.gram[spots, spots] += ridge - self.ridge
+        self.ridge = ridge
 
     def update_gram(self, h: np.ndarray, rows: np.ndarray | None = None, strictly: bool = False) -> None:
         """Bring the Gram matrix near the weights h: their thinned ones, or the weights themselves if `strictly`.
@@ -218,5 +270,8 @@ class ThinnedBlock(ColumnProducts):
         kept = np.cumsum(work)
         below = np.cumsum((work * h_there)[::-1])[::-1] - work * h_there
         cost = (kept + below / np.maximum(h_there, 1e-300)) * (self.n / len(index))
-        k = int(np.searchsorted(cost, PAIRS * self.entries))
+        most = PAIRS * self.entries
+        if cost[0] > most:  # even if none is taken as it is: curvatures are much the same
+            return min(float(h_there[0] * cost[0]) / most, enough)
+        k = int(np.searchsorted(cost, most))
         return min(float(h_there[k]) if k < len(index) else 0.0, enough)
