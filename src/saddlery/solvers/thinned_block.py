@@ -30,11 +30,12 @@ LONG = 2.0  # entries of a row in the block, on average, from which on its pairs
 PER_COLUMN = 160.0  # rows of weight tau for each column, at least
 MOST_OF_ROWS = 3.0  # share of the entries, as 1 to so many, that W must hold: rows are read as a whole
 LOOSE = 0.2  # rows whose weight moved by less than this share are left alone: thinning disturbs a model as much
+DRAWN = 1.25  # times the curvature below which rows would never count: they do as others do, by draws
 FILTER = 2.0  # products that it takes to see whether an entry belongs to the block
 INHERIT, MANY_MORE = 4.0, 1.5  # a Gram matrix serves on if new columns hold less than 1 in 4 entries, and are fewer than half
 LEAST, CHEAP = 10_000, 100_000  # entries: below, all rows are taken, and pairs are not worth counting
 LOOK = 500  # rows that say how uneven curvatures are
-TINY = 1e-300  # keeps quotients of nothing finite
+TINY, EPS = 1e-300, 1e-15  # keeps quotients of nothing finite; rounding
 
 
 # --------------------------------------------------------------------------- kernels
@@ -103,6 +104,15 @@ def add_columns_within(rows, cols, place, new, weights, free, gram):
                         gram[k, other] += scaled * rows.entry(q)
                 if free:
                     gram[k, last] += scaled
+
+
+@kernel(fast_sums=True)
+def weighted_squares_of(vectors, chosen, weights):
+    """sum_i weights_i v_ij^2 for the chosen vectors j."""
+    out = np.empty(chosen.shape[0])
+    for k in range(chosen.shape[0]):
+        out[k] = vectors.weighted_square(chosen[k], weights)
+    return out
 
 
 @kernel(fast_sums=True)
@@ -232,11 +242,17 @@ class ThinnedBlock(ColumnProducts):
             add_columns_within(self.rows, self.cols, self.place, new, self.weights, self.free, self.gram)
             self.gram[:, spots] = self.gram[spots].T
 
-    def bend_least(self, ridge: np.ndarray) -> None:
-        """Add this to the diagonal, in place of what was added before: rows on flat parts of a loss need not be read for it."""
+    def bend_least(self, h: np.ndarray, ridge: np.ndarray) -> None:
+        """Add this to the diagonal, in place of what was added before: rows on flat parts of a loss need not be read for it.
+
+        Columns of which no row was taken get what all rows say of the diagonal: they are rare, and would else not move at all.
+        """
         spots = np.arange(len(self.gram))
-        self.gram[spots, spots] += ridge - self.ridge
-        self.ridge = ridge
+        diagonal = self.gram[spots, spots] - self.ridge
+        missed = np.flatnonzero(diagonal[: self.m] <= EPS * self.ridge[: self.m])
+        if len(missed):
+            ridge[missed] += weighted_squares_of(self.cols, self.W[missed], h)
+        self.gram[spots, spots], self.ridge = diagonal + ridge, ridge
 
     def update_gram(self, h: np.ndarray, rows: np.ndarray | None = None, strictly: bool = False) -> None:
         """Bring the Gram matrix near the weights h: their thinned ones, or the weights themselves if `strictly`.
@@ -249,7 +265,8 @@ class ThinnedBlock(ColumnProducts):
             self.tau = self._choose_tau(h)
         change = np.empty(self.n)
         loose = (-1.0, -1.0) if strictly else (LOOSE, LOOSE * float(h.mean()))
-        if thin_weights(self.rows, h, self.draws, self.tau, *loose, self.weights, change) > 0:
+        tau = max(self.tau, DRAWN * loose[1])
+        if thin_weights(self.rows, h, self.draws, tau, *loose, self.weights, change) > 0:
             if len(self.gram) == len(self.place):  # all columns, no intercept
                 add_gram(self.rows, change, self.gram)
             else:
