@@ -409,7 +409,7 @@ class ProxNewton(Solver):
         elif isinstance(state.block, GrowingBlock):
             far = state.relative_gap > SURE[0] and problem.d > problem.n / 4
             above = SURE[1] * threshold if far else min(level(problem), SURE[2] * threshold)
-        elif state.rounds == 1 and state.w.any() and worth_thinning(problem, problem.matrix.nnz, problem.d):
+        elif state.rounds == 1 and state.w.any() and worth_thinning(problem, problem.matrix.nnz, problem.d, few=False):
             above = GENEROUS * threshold
         W = trim(problem, choose_columns(problem, state.w, wanted, state.relative_gap, above), state.w, wanted)
         old, epochs = state.block, state.epochs if state.followed else 0

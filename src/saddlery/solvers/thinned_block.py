@@ -23,9 +23,9 @@ from saddlery.solvers.working_block import ColumnProducts, add_gram, mirror
 
 __all__ = ["ThinnedBlock", "fenchel_loss", "worth_thinning"]
 
-PAIRS = 3.0  # for each entry of the block: as many products of pairs are about half of what the rest of a step costs
+PAIRS = 1.5  # for each entry of the block: as many products of pairs are about a quarter of what the rest of a step costs
 FULL = 0.5  # share of non-zeros from which on BLAS has the better of it, unless columns are
-FULL_COLUMNS, FULL_ROWS = (8, 32), 500  # so many, with so many rows for each (ijcnn1, logistic at 0.001: 20 -> 13 ms)
+FULL_COLUMNS, FULL_ROWS = (4, 32), 500  # so many, with so many rows for each (ijcnn1, logistic at 0.001: 20 -> 13 ms)
 LONG = 2.0  # entries of a row in the block, on average, from which on its pairs are many
 PER_COLUMN = 160.0  # rows of weight tau for each column, at least
 MOST_OF_ROWS = 3.0  # share of the entries, as 1 to so many, that W must hold: rows are read as a whole
@@ -175,10 +175,11 @@ def fenchel_loss(problem: Any, model: tuple[Any, ...], z: np.ndarray, r: np.ndar
 # --------------------------------------------------------------------------- the block
 
 
-def worth_thinning(problem: Any, entries: int, m: int) -> bool:
+def worth_thinning(problem: Any, entries: int, m: int, few: bool = True) -> bool:
     """Whether the Gram matrix of m columns is better made of a part of the rows.
 
     They are sparse and short, the block holds much of them, and all their pairs take longer than a step's products with the data.
+    With `few`, also where a few columns are not sparse.
     """
     matrix, loss = problem.matrix, problem.loss
     known = getattr(loss, "curvature_is_smooth", False) or getattr(loss, "conjugate_curvature", None)  # what dual points lose
@@ -187,7 +188,7 @@ def worth_thinning(problem: Any, entries: int, m: int) -> bool:
     if getattr(loss, "curvature_is_constant", False):
         return False
     least, most = FULL_COLUMNS
-    if entries > FULL * problem.n * m and not (least <= m <= most and problem.n >= FULL_ROWS * m):
+    if entries > FULL * problem.n * m and not (few and least <= m <= most and problem.n >= FULL_ROWS * m):
         return False
     return entries >= LEAST and MOST_OF_ROWS * entries >= matrix.nnz and entries > LONG * problem.n
 
