@@ -221,9 +221,9 @@ class Matrix:
         """The rows of `index` as a matrix of their own; most of them by columns, too, if those of all rows are at hand."""
         if not self.is_sparse:
             return Matrix(np.ascontiguousarray(self.values.take(index, axis=0)))
-        entries = int((self.rows.starts[index + 1] - self.rows.starts[index]).sum()) if len(index) else 0
-        rows = _room(self.rows, entries, len(index), self.shape[1])
-        take_vectors(self.rows, index, *rows[:3])  # (3000 rows of w8a: 0.4 -> 0.08 ms by SciPy)
+        whole: Any = self.rows
+        rows = _room(whole, int((whole.starts[index + 1] - whole.starts[index]).sum()), len(index), self.shape[1])
+        take_vectors(whole, index, *rows[:3])  # (3000 rows of w8a: 0.45 -> 0.25 ms)
         out = Matrix(_as_csr(rows))
         out.__dict__["rows"] = rows
         if "cols" in self.__dict__ and 2 * len(index) > self.shape[0] and (np.diff(index) > 0).all():

@@ -21,14 +21,14 @@ import numpy as np
 from saddlery.parts import kernel
 from saddlery.solvers.working_block import ColumnProducts, add_gram, mirror
 
-__all__ = ["ThinnedBlock", "fenchel_loss", "worth_thinning"]
+__all__ = ["ThinnedBlock", "fenchel_loss", "forecast_gap", "worth_thinning"]
 
 PAIRS = 1.5  # for each entry of the block: as many products of pairs are about a quarter of what the rest of a step costs
 FULL = 0.5  # share of non-zeros from which on BLAS has the better of it, unless columns are
 FULL_COLUMNS, FULL_ROWS = (4, 32), 500  # so many, with so many rows for each (ijcnn1, logistic at 0.001: 20 -> 13 ms)
 LONG = 2.0  # entries of a row in the block, on average, from which on its pairs are many
 PER_COLUMN = 160.0  # rows of weight tau for each column, at least
-MOST_OF_ROWS = 3.0  # share of the entries, as 1 to so many, that W must hold: rows are read as a whole
+MOST_OF_ROWS = 8.0  # share of the entries, as 1 to so many, that W must hold: rows are read as a whole
 LOOSE = 0.2  # rows whose weight moved by less than this share are left alone: thinning disturbs a model as much
 DRAWN = 1.25  # times the curvature below which rows would never count: they do as others do, by draws
 FILTER = 2.0  # products that it takes to see whether an entry belongs to the block
@@ -36,6 +36,7 @@ INHERIT, MANY_MORE = 4.0, 1.5  # a Gram matrix serves on if new columns hold les
 LEAST, CHEAP = 10_000, 100_000  # entries: below, all rows are taken, and pairs are not worth counting
 LOOK = 500  # rows that say how uneven curvatures are
 TINY, EPS = 1e-300, 1e-15  # keeps quotients of nothing finite; rounding
+NOTHING = 1e-9  # a floor of curvature that is none
 
 
 # --------------------------------------------------------------------------- kernels
@@ -155,21 +156,30 @@ def add_excess(loss, rows, y, s, a, weights, along, shift, excess):
             rows.axpy(i, (low if weighted < low else high) - weighted, excess)
 
 
-def fenchel_loss(problem: Any, model: tuple[Any, ...], z: np.ndarray, r: np.ndarray, h: np.ndarray) -> tuple[float, float]:
-    """What the dual point of a model loses in value at margins z with slopes r and curvatures h, and the most in feasibility.
+def fenchel_loss(problem: Any, model: tuple[Any, ...], z: np.ndarray, r: np.ndarray, h: np.ndarray) -> tuple[float, int]:
+    """What the dual point of a model loses in value at margins z with slopes r and curvatures h; how many rows left the domain.
 
     A model is the slopes, its weights, the margins of its move and that of the intercept; see the top of the file.
     """
     data = (problem.loss, problem.y, problem.s)
-    if getattr(problem.loss, "curvature_is_smooth", False):
-        lost, outside = parabola_loss(*data, *model, r, h)
-    else:
-        lost, outside = conjugate_loss(*data, *model, z)
-    if outside == 0:
-        return float(lost), 0.0
-    excess = np.zeros(problem.d)
-    add_excess(problem.loss, problem.matrix.rows, problem.y, problem.s, *model, excess)
-    return float(lost), float(np.abs(excess).max())
+    smooth = getattr(problem.loss, "curvature_is_smooth", False)
+    lost, outside = parabola_loss(*data, *model, r, h) if smooth else conjugate_loss(*data, *model, z)
+    return float(lost), int(outside)
+
+
+def forecast_gap(problem: Any, model: tuple[Any, ...], here: tuple[np.ndarray, ...], size: float, enough: float) -> float:
+    """The gap that the dual point of a model will leave, if its working set holds what it must.
+
+    `here` are margins, slopes and curvatures after the step, and `size` is the penalty there. A point that must be scaled into the
+    feasible set loses as well by what moves it into the domain of l*; data are read for that only where all else is `enough`.
+    """
+    penalty = problem.penalty
+    lost, outside = fenchel_loss(problem, model, *here)
+    if outside > 0 and lost <= enough and penalty.strong_convexity == 0.0 and penalty.threshold > 0.0:
+        excess = np.zeros(problem.d)
+        add_excess(problem.loss, problem.matrix.rows, problem.y, problem.s, *model, excess)
+        lost += float(np.abs(excess).max()) * size / penalty.threshold
+    return lost
 
 
 # --------------------------------------------------------------------------- the block
@@ -243,12 +253,16 @@ class ThinnedBlock(ColumnProducts):
             add_columns_within(self.rows, self.cols, self.place, new, self.weights, self.free, self.gram)
             self.gram[:, spots] = self.gram[spots].T
 
-    def bend_least(self, h: np.ndarray, ridge: np.ndarray) -> None:
-        """Add this to the diagonal, in place of what was added before: rows on flat parts of a loss need not be read for it.
+    def bend_least(self, problem: Any, h: np.ndarray, floor: float) -> None:
+        """Add floor * sum_i s_i x_ij^2 to the diagonal, in place of what was added before: no coordinate is free to leap then.
 
-        Columns of which no row was taken get what all rows say of the diagonal: they are rare, and would else not move at all.
+        So rows on flat parts of a loss need not be read. Columns of which no row was taken get what all rows say of the diagonal:
+        they are rare, and would else not move at all.
         """
-        spots = np.arange(len(self.gram))
+        ridge, spots = np.zeros(len(self.gram)), np.arange(len(self.gram))
+        if floor > NOTHING:
+            ridge[: self.m] = floor * np.square(problem.column_norms[self.W])
+            ridge[self.m :] = floor
         diagonal = self.gram[spots, spots] - self.ridge
         missed = np.flatnonzero(diagonal[: self.m] <= EPS * self.ridge[: self.m])
         if len(missed):
