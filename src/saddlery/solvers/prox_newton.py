@@ -71,7 +71,9 @@ WORTH_STRETCH = 0.02  # share of the objective by which a multiple of the weight
 FEW_ROWS = 10  # for each column: Gram matrices of fewer are cheap
 STRIDE = 1e-3  # by which the gap of small data falls in one step
 RISE_UP, RISE_DOWN = 0.5, 0.1  # how expectations change when columns were missing, and when they were not
-THIN_STEPS, ENDS = 4, 0.6  # most steps on a thinned Gram matrix, and the share of tolerance or gap at which forecasts end them
+THIN_STEPS, ENDS = (4, 8), 0.6  # most steps on a thinned Gram matrix, of some columns and of all; and the share of tolerance or
+# gap at which forecasts end them
+SHORT = 1.0  # steps that are shorter are not those that forecasts are about
 GENEROUS = 0.6  # share of the threshold from which on columns are taken after a start that is not zero: few will be missing later
 ENOUGH_ROWS = 120  # rows for each column of the block, if they are
 
@@ -333,7 +335,7 @@ class ProxNewton(Solver):
         before = state.r
         most = (FIRST_CHORDS if far else CHORDS) if growing else 2 * steps if chords else steps
         if thinned:  # a new matrix costs less than a product with the data, and forecasts say when to end
-            most, enough, state.forecast = THIN_STEPS, 0.0, state.relative_gap
+            most, enough, state.forecast = THIN_STEPS[block.m == problem.d], 0.0, state.relative_gap
             changes = state.relative_gap > ROUGH and block.m < problem.d  # the working set, so that it is not solved to the end
             ends = ENDS * max(state.tol, state.relative_gap if changes else 0.0)
         for k in range(most):
@@ -356,7 +358,7 @@ class ProxNewton(Solver):
             if model is None:
                 break
             taken += 1
-            if ends >= 0.0 and self._forecast(problem, state, model, ends) <= ends:
+            if ends >= 0.0 and self._forecast(problem, state, model, ends) <= ends and SHORT <= state.size:
                 break
         if taken and far and block.m == problem.d and not thinned and self._stretch(problem, state):
             model = None
