@@ -120,8 +120,9 @@ def test_forecast():
     lost, outside = fenchel_loss(problem, model, *here)
     assert outside == np.count_nonzero(moved) > 0
     excess = np.abs(problem.matrix.rmatvec(s * moved)).max()
-    assert forecast_gap(problem, model, here, 3.0, np.inf) == pytest.approx(lost + excess * 3.0 / problem.penalty.threshold)
-    assert forecast_gap(problem, model, here, 3.0, 0.0) == lost  # it is too much already: the data are not read
+    assert forecast_gap(problem, model, here, 3.0) == pytest.approx(lost + excess * 3.0 / problem.penalty.threshold)
+    with_l2 = problem.with_penalty(sd.penalties.ElasticNet(0.01, 0.5))
+    assert forecast_gap(with_l2, model, here, 3.0) == lost  # no point needs to be scaled
 
 
 def test_forecast_where_curvature_jumps():

@@ -358,7 +358,7 @@ class ProxNewton(Solver):
             if model is None:
                 break
             taken += 1
-            if ends >= 0.0 and self._forecast(problem, state, model, ends) <= ends and SHORT <= state.size:
+            if ends >= 0.0 and self._forecast(problem, state, model) <= ends and SHORT <= state.size:
                 break
         if taken and far and block.m == problem.d and not thinned and self._stretch(problem, state):
             model = None
@@ -388,10 +388,10 @@ class ProxNewton(Solver):
         """Whether the dual point of the model is nearer to feasibility than the slopes: after several steps, or late."""
         return block.gram_form and not (block.sampled or state.slow) and (taken > 1 or state.relative_gap <= MODEL_DUAL)
 
-    def _forecast(self, problem: Any, state: _State, model: tuple[Any, ...], enough: float) -> float:
+    def _forecast(self, problem: Any, state: _State, model: tuple[Any, ...]) -> float:
         """The relative gap that the dual point of the model will leave."""
         here = (state.Xw + state.b if problem.fit_intercept else state.Xw, state.r, state.h)
-        state.forecast = forecast_gap(problem, model, here, state.penalty, enough * problem.scale) / problem.scale
+        state.forecast = forecast_gap(problem, model, here, state.penalty) / problem.scale
         return state.forecast
 
     def _known_gradient(self, problem: Any, state: _State, block: WorkingBlock) -> np.ndarray | None:

@@ -30,7 +30,6 @@ LONG = 2.0  # entries of a row in the block, on average, from which on its pairs
 PER_COLUMN = 160.0  # rows of weight tau for each column, at least
 MOST_OF_ROWS = 8.0  # share of the entries, as 1 to so many, that W must hold: rows are read as a whole
 LOOSE = 0.2  # rows whose weight moved by less than this share are left alone: thinning disturbs a model as much
-DRAWN = 1.25  # times the curvature below which rows would never count: they do as others do, by draws
 FILTER = 2.0  # products that it takes to see whether an entry belongs to the block
 INHERIT, MANY_MORE = 4.0, 1.5  # a Gram matrix serves on if new columns hold less than 1 in 4 entries, and are fewer than half
 LEAST, CHEAP = 10_000, 100_000  # entries: below, all rows are taken, and pairs are not worth counting
@@ -167,15 +166,15 @@ def fenchel_loss(problem: Any, model: tuple[Any, ...], z: np.ndarray, r: np.ndar
     return float(lost), int(outside)
 
 
-def forecast_gap(problem: Any, model: tuple[Any, ...], here: tuple[np.ndarray, ...], size: float, enough: float) -> float:
+def forecast_gap(problem: Any, model: tuple[Any, ...], here: tuple[np.ndarray, ...], size: float) -> float:
     """The gap that the dual point of a model will leave, if its working set holds what it must.
 
     `here` are margins, slopes and curvatures after the step, and `size` is the penalty there. A point that must be scaled into the
-    feasible set loses as well by what moves it into the domain of l*; data are read for that only where all else is `enough`.
+    feasible set loses as well by what moves it into the domain of l*.
     """
     penalty = problem.penalty
     lost, outside = fenchel_loss(problem, model, *here)
-    if outside > 0 and lost <= enough and penalty.strong_convexity == 0.0 and penalty.threshold > 0.0:
+    if outside > 0 and penalty.strong_convexity == 0.0 and penalty.threshold > 0.0:
         excess = np.zeros(problem.d)
         add_excess(problem.loss, problem.matrix.rows, problem.y, problem.s, *model, excess)
         lost += float(np.abs(excess).max()) * size / penalty.threshold
@@ -280,8 +279,7 @@ class ThinnedBlock(ColumnProducts):
             self.tau = self._choose_tau(h)
         change = np.empty(self.n)
         loose = (-1.0, -1.0) if strictly else (LOOSE, LOOSE * float(h.mean()))
-        tau = max(self.tau, DRAWN * loose[1])
-        if thin_weights(self.rows, h, self.draws, tau, *loose, self.weights, change) > 0:
+        if thin_weights(self.rows, h, self.draws, self.tau, *loose, self.weights, change) > 0:
             if len(self.gram) == len(self.place):  # all columns, no intercept
                 add_gram(self.rows, change, self.gram)
             else:
