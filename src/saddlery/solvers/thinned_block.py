@@ -23,7 +23,7 @@ from saddlery.solvers.working_block import ColumnProducts, add_gram, mirror
 
 __all__ = ["ThinnedBlock", "fenchel_loss", "forecast_gap", "worth_thinning"]
 
-PAIRS = 1.5  # for each entry of the block: as many products of pairs are about a quarter of what the rest of a step costs
+PAIRS = 2.0  # for each entry of the block: as many products of pairs are about a third of what the rest of a step costs
 FULL = 0.5  # share of non-zeros from which on BLAS has the better of it, unless columns are
 FULL_COLUMNS, FULL_ROWS = (4, 32), 500  # so many, with so many rows for each (ijcnn1, logistic at 0.001: 20 -> 13 ms)
 LONG = 2.0  # entries of a row in the block, on average, from which on its pairs are many
