@@ -249,3 +249,19 @@ def test_columns_are_gathered_until_the_stack_would_have_cost_less(dense, monkey
     monkeypatch.setattr("saddlery.matrix.ROOM", 10)
     matrix = fresh()
     assert not any(matrix.lends_columns(few) for _ in range(6))  # no second copy of large data
+
+
+@pytest.mark.parametrize("kind", ["csr", "csc"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_rows_that_are_taken(kind, dtype):
+    """Some rows, in any order and more than once, are what SciPy makes of them, by rows and by columns."""
+    rng = np.random.default_rng(0)
+    X = sp.random_array((40, 9), density=0.3, rng=rng, dtype=dtype).asformat(kind)
+    for index in (np.array([3, 7, 39]), np.array([5, 5, 0]), np.arange(1, 40), np.array([], dtype=np.int64)):
+        taken, expected = as_matrix(X).take_rows(index), X.toarray()[index]
+        np.testing.assert_array_equal(taken.values.toarray(), expected)
+        assert taken.values.dtype == dtype
+        assert taken.values.has_canonical_format
+        for stack, array in ((taken.rows, expected), (taken.cols, expected.T)):
+            spread = sp.csr_array((stack.values, stack.indices, stack.starts), shape=array.shape)
+            np.testing.assert_array_equal(spread.toarray(), array)

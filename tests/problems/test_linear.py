@@ -198,3 +198,15 @@ def test_bad_input(change, message):
 def test_bad_points(arguments, message):
     with pytest.raises(InputError, match=message):
         sd.certify(sd.LinearProblem(**GOOD), *arguments)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared_hinge", "hinge", "smooth_hinge"])
+def test_what_two_classes_say(loss):
+    """Scale and dual value at zero need no look at all rows; the weight of a rare class keeps its digits."""
+    y, s = np.where(np.arange(1000) < 3, 1.0, -1.0), np.ones(1000)
+    s[:3] = 1e-25
+    problem = sd.LinearProblem(np.ones((1000, 1)), y, loss=loss, penalty=sd.penalties.L1(0.1), sample_weight=s)
+    np.testing.assert_allclose(problem._class_weights, [3e-25 / s.sum(), 1.0], rtol=1e-12)
+    problem = sd.LinearProblem(np.ones((1000, 1)), y, loss=loss, penalty=sd.penalties.L1(0.1), sample_weight=np.arange(1000.0))
+    assert problem.scale == pytest.approx(problem.loss_value(np.zeros(1000)), rel=1e-13)
+    assert problem._dual_at_zero == pytest.approx(problem.dual(np.zeros(1000), np.zeros(1)), abs=1e-15)

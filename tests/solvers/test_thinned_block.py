@@ -8,7 +8,7 @@ import saddlery as sd
 from saddlery.solvers import prox_newton, thinned_block
 from saddlery.solvers.forecasts import forecast_of
 from saddlery.solvers.prox_newton import ProxNewton
-from saddlery.solvers.thinned_block import ThinnedBlock, fenchel_loss, worth_thinning
+from saddlery.solvers.thinned_block import ThinnedBlock, fenchel_loss, forecast_gap, worth_thinning
 
 N, D = 600, 30
 SOME = np.array([0, 3, 4, 9, 17, 28])
@@ -109,22 +109,73 @@ def test_forecast():
     weights = s * problem.loss.curvature(y, z) * rng.uniform(0.5, 1.5, N)
     dual = a + weights / s * along
     exact = float(np.sum(s * (problem.loss.value(y, z + along) + problem.loss.conjugate(y, dual) - (z + along) * dual)))
-    excess = np.zeros(D)
-    facts = (problem.loss, problem.matrix.rows, y, s, a)
-    assert fenchel_loss(*facts, weights, along, 0.0, s * after, s * curvature, excess) == pytest.approx(exact, rel=0.1)
-    assert not excess.any()
+    here = (z + along, s * after, s * curvature)
+    lost, outside = fenchel_loss(problem, (a, weights, along, 0.0), *here)
+    assert lost == pytest.approx(exact, rel=0.1)
+    assert outside == 0
     weights = np.where(rng.random(N) < 0.2, 100.0 * weights, weights)
     dual = a + weights / s * along
     low, high = np.where(y > 0, -1.0, 0.0), np.where(y > 0, 0.0, 1.0)
     moved = np.clip(dual, low, high) - dual
-    assert moved.any()
-    fenchel_loss(*facts, weights, along, 0.0, s * after, s * curvature, excess)
-    np.testing.assert_allclose(excess, problem.matrix.rmatvec(s * moved), rtol=1e-9, atol=1e-12)
+    model = (a, weights, along, 0.0)
+    lost, outside = fenchel_loss(problem, model, *here)
+    assert outside == np.count_nonzero(moved) > 0
+    excess = np.abs(problem.matrix.rmatvec(s * moved)).max()
+    assert forecast_gap(problem, model, here, 3.0) == pytest.approx(lost + excess * 3.0 / problem.penalty.threshold)
+    with_l2 = problem.with_penalty(sd.penalties.ElasticNet(0.01, 0.5))
+    assert forecast_gap(with_l2, model, here, 3.0) == lost  # no point needs to be scaled
+
+
+def test_forecast_where_curvature_jumps():
+    """Of a squared hinge the loss is exact, also at rows that the step takes to the flat part, or from there."""
+    problem, rng = make_problem(), np.random.default_rng(4)
+    problem = problem.with_loss(sd.losses.SquaredHinge(), problem.y)
+    z, along = rng.standard_normal(N), rng.standard_normal(N)
+    a, s, y = problem.slopes(z), problem.s, problem.y
+    dual = a + problem.loss.curvature(y, z) * along
+    inside = np.where(y > 0, np.minimum(dual, 0.0), np.maximum(dual, 0.0))
+    there = z + along
+    exact = float(np.sum(s * (problem.loss.value(y, there) + problem.loss.conjugate(y, inside) - there * inside)))
+    lost, outside = fenchel_loss(problem, (a, s * problem.loss.curvature(y, z), along, 0.0), there, s * a, s)
+    assert lost == pytest.approx(exact, rel=1e-9)
+    assert outside == np.count_nonzero(inside != dual) > 0
 
 
 @pytest.mark.parametrize("intercept", [False, True])
+def test_least_curvature(intercept):
+    """A floor is on the diagonal once, however often it is asked for; columns without rows have their true curvature."""
+    problem, h = make_problem(intercept=intercept), np.random.default_rng(1).random(N)
+    X = dense_columns(problem, SOME)
+    h[X[:, 2] != 0.0] *= 1e-9  # so little that no such row is taken
+    block = ThinnedBlock(problem, SOME, problem.matrix.count_entries(SOME), np.full(N, 0.5))
+    squares = np.append(np.square(problem.column_norms[SOME]), [1.0] * intercept)
+    for floor in (0.0, 0.1, 0.3):
+        block.update_gram(h)
+        block.bend_least(problem, h, floor)
+        expected = X.T @ (block.weights[:, None] * X)
+        assert expected[2, 2] == 0.0
+        expected[2, 2] = h @ X[:, 2] ** 2
+        np.testing.assert_allclose(block.gram, expected + np.diag(floor * squares), rtol=1e-10, atol=1e-12)
+
+
+def test_which_blocks_are_thinned():
+    """Losses whose curvature jumps, too, and few columns that are not sparse, but not many, and not squares."""
+    rng = np.random.default_rng(0)
+    y = np.where(rng.random(40_000) < 0.5, 1.0, -1.0)
+    matrix = sp.csr_array((rng.random((40_000, 20)) < 0.8) * 1.0)
+    hinge, full = make_problem(n=6000).with_loss(sd.losses.SquaredHinge(), make_problem(n=6000).y), sd.penalties.L1(0.01)
+    assert worth_thinning(hinge, hinge.matrix.nnz, hinge.d)
+    assert not worth_thinning(hinge.with_loss(sd.losses.Squared(), hinge.y), hinge.matrix.nnz, hinge.d)
+    problem = sd.LinearProblem(matrix, y, penalty=full)
+    assert worth_thinning(problem, matrix.nnz, 20)
+    assert not worth_thinning(problem, matrix.nnz, 20, few=False)
+    assert not worth_thinning(problem.take_rows(np.arange(5000)), 80_000, 20)
+
+
+@pytest.mark.parametrize("loss", [sd.losses.Logistic(), sd.losses.SquaredHinge()], ids=["logistic", "squared_hinge"])
+@pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_solutions(intercept, weighted, monkeypatch):
+def test_solutions(intercept, weighted, loss, monkeypatch):
     """Solved on thinned blocks, with a sampled start, to a gap that the data confirm."""
     made = []
     update = ThinnedBlock.update_gram
@@ -132,6 +183,7 @@ def test_solutions(intercept, weighted, monkeypatch):
     n = 12_000
     weights = np.random.default_rng(5).integers(0, 3, n).astype(float) if weighted else None
     problem = make_problem(intercept=intercept, alpha=0.002, weights=weights, n=n, seed=6)
+    problem = problem.with_loss(loss, problem.y)
     assert worth_thinning(problem, problem.matrix.nnz, problem.d)
     solution = sd.solve(problem, solver="prox_newton", tol=1e-7)
     assert str(solution.status) == "certified to the tolerance"

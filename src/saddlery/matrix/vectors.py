@@ -28,6 +28,8 @@ __all__ = [
     "filter_vectors",
     "square_norms",
     "square_norms_of",
+    "take_vectors",
+    "transpose",
     "transpose_tiles",
     "weighted_square_norms",
 ]
@@ -267,3 +269,35 @@ def filter_vectors(vectors, place, values, indices, starts):
             indices[count] = k
             count += k >= 0
     starts[starts.shape[0] - 1] = count
+
+
+@kernel
+def take_vectors(vectors, W, values, indices, starts):
+    """The vectors W of a sparse stack, one behind the other."""
+    count = 0
+    for k in range(W.shape[0]):
+        starts[k] = count
+        for p in range(vectors.first(W[k]), vectors.last(W[k])):
+            values[count] = vectors.entry(p)
+            indices[count] = vectors.position(W[k], p)
+            count += 1
+    starts[W.shape[0]] = count
+
+
+@kernel
+def transpose(vectors, values, indices, starts):
+    """A sparse stack read the other way: `starts` holds zeros at first, and one more number than there are new vectors."""
+    count, length = vectors.starts.shape[0] - 1, starts.shape[0] - 1
+    for p in range(vectors.starts[count]):
+        starts[vectors.indices[p] + 1] += 1
+    for j in range(length):
+        starts[j + 1] += starts[j]
+    for i in range(count):
+        for p in range(vectors.first(i), vectors.last(i)):
+            j = vectors.position(i, p)
+            values[starts[j]] = vectors.entry(p)
+            indices[starts[j]] = i
+            starts[j] += 1
+    for j in range(length, 0, -1):
+        starts[j] = starts[j - 1]
+    starts[0] = 0

@@ -27,12 +27,14 @@ CACHES = (
     "constant_dual",
     "constant_gradient",
     "_constant_slopes",
+    "_class_weights",
     "_class_products",
     "_dual_room",
     "_dual_at_zero",
     "column_norms",
     "equal_weights",
 )
+SIGNS = np.array([1.0, -1.0])
 GROUP = 512  # terms that are summed at a time
 SHARED_PRODUCTS = 20_000_000  # numbers: above, the products of all classes would take more memory than they are worth
 
@@ -331,8 +333,7 @@ class LinearProblem:
             return 0.0
         y, s = self.y, self.s
         if self.loss.targets == "signs":
-            positive = float(s[y > 0].sum())
-            y, s = np.array([1.0, -1.0]), np.array([positive, 1.0 - positive])
+            y, s = SIGNS, self._class_weights
         return float(best_intercept(self.loss, y, s, np.zeros_like(y), float(s @ y)))
 
     @cached_property
@@ -340,8 +341,15 @@ class LinearProblem:
         """The objective of the best constant model: the unit in which gaps are measured."""
         if self.loss.targets != "signs":
             return self.loss_value(np.zeros(self.n), self.constant)
-        positive, b = float(self.s[self.y > 0.0].sum()), self.constant
-        return float(positive * self.loss.value(1.0, b) + (1.0 - positive) * self.loss.value(-1.0, b))
+        (positive, negative), b = self._class_weights, self.constant
+        return float(positive * self.loss.value(1.0, b) + negative * self.loss.value(-1.0, b))
+
+    @cached_property
+    def _class_weights(self) -> np.ndarray:
+        """sum_i s_i over the rows with y = 1 and over those with y = -1 (by products: 50,000 rows 0.1 -> 0.02 ms)."""
+        excess = float(self.s @ self.y)
+        positive = 0.5 + 0.5 * excess if abs(excess) < 0.99 else float(self.s[self.y > 0.0].sum())  # a rare class keeps its digits
+        return np.array([positive, 1.0 - positive])
 
     def slopes(self, z: np.ndarray, b: float = 0.0) -> np.ndarray:
         """``l'(y_i, z_i + b)`` for every row: the dual point that belongs to margins z."""
@@ -473,7 +481,7 @@ class LinearProblem:
         """Slopes of the loss at the best constant for y = 1 and y = -1."""
         upper, lower = self.loss.slope(1.0, self.constant), self.loss.slope(-1.0, self.constant)
         if self.fit_intercept and not math.isfinite(self.loss.smoothness):  # at a kink: the largest slopes that balance
-            weight = float(self.s[self.y > 0.0].sum())
+            weight = float(self._class_weights[0])
             shared = min(-self.loss.dual_lower(1.0) * weight, self.loss.dual_upper(-1.0) * (1.0 - weight))
             upper, lower = -shared / weight, shared / (1.0 - weight)
         return upper, lower
@@ -523,7 +531,10 @@ class LinearProblem:
 
     @cached_property
     def _dual_at_zero(self) -> float:
-        return self.dual(np.zeros(self.n), np.zeros(self.d))
+        if self.loss.targets != "signs" or not getattr(self.penalty, "separable", False):
+            return self.dual(np.zeros(self.n), np.zeros(self.d))
+        two = (SIGNS, self._class_weights, np.zeros(2), np.zeros(self.d), 1.0, np.empty(2))  # all rows of a class are the same
+        return float(dual_value(self.loss, self.penalty, *two))
 
     # -- certificate
 
@@ -635,7 +646,7 @@ def _as_targets(y: Any, n: int, kind: str, s: np.ndarray) -> np.ndarray:
         strange = np.abs(y) != 1.0
         if strange.any():
             raise InputError(f"this loss needs targets -1 and +1, but y holds {y[strange][0]:g}")
-        present = y[s > 0.0]
+        present = y if s.min() > 0.0 else y[s > 0.0]
         if present.min() == present.max():
             raise InputError(f"y holds one class only ({present[0]:+g}): give rows of both classes with positive weights")
     return y

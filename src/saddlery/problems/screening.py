@@ -22,9 +22,7 @@ from saddlery.parts import kernel
 __all__ = ["ScreenedProducts"]
 
 WORTH = {True: 0.5, False: 0.25}  # share of the entries, of sparse and of dense data, above which all are read
-WIDE = (
-    0.75  # or of sparse data with more columns than rows (20 lassos on news20: 8 -> 7 products in all)
-)
+WIDE = 0.75  # or of sparse data with more columns than rows (20 lassos on news20: 8 -> 7 products in all)
 ROUNDING = 1.0 + 1e-9  # bounds are raised by more than rounding can take from them
 LAST_DIGITS = 1e-15  # of a centre: what multiples of it are rounded by
 

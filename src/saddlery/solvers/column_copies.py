@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from saddlery.matrix import SparseVectors
-from saddlery.matrix.vectors import filter_vectors
+from saddlery.matrix.vectors import filter_vectors, take_vectors, transpose
 from saddlery.parts import kernel
 
 __all__ = [
@@ -27,38 +27,6 @@ COLUMNS_FROM = 3.0  # share of the entries, as 1 to so many, below which columns
 
 
 # --------------------------------------------------------------------------- kernels
-
-
-@kernel
-def take_vectors(vectors, W, values, indices, starts):
-    """The vectors W of a sparse stack, one behind the other."""
-    count = 0
-    for k in range(W.shape[0]):
-        starts[k] = count
-        for p in range(vectors.first(W[k]), vectors.last(W[k])):
-            values[count] = vectors.entry(p)
-            indices[count] = vectors.position(W[k], p)
-            count += 1
-    starts[W.shape[0]] = count
-
-
-@kernel
-def transpose(vectors, values, indices, starts):
-    """A sparse stack read the other way: `starts` holds zeros at first, and one more number than there are new vectors."""
-    count, length = vectors.starts.shape[0] - 1, starts.shape[0] - 1
-    for p in range(vectors.starts[count]):
-        starts[vectors.indices[p] + 1] += 1
-    for j in range(length):
-        starts[j + 1] += starts[j]
-    for i in range(count):
-        for p in range(vectors.first(i), vectors.last(i)):
-            j = vectors.position(i, p)
-            values[starts[j]] = vectors.entry(p)
-            indices[starts[j]] = i
-            starts[j] += 1
-    for j in range(length, 0, -1):
-        starts[j] = starts[j - 1]
-    starts[0] = 0
 
 
 @kernel

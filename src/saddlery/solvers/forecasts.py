@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from saddlery.solvers.gram_model import worst_violation
-from saddlery.solvers.thinned_block import fenchel_loss
+from saddlery.solvers.thinned_block import forecast_gap
 
 __all__ = ["forecast_of", "proves"]
 
@@ -16,12 +14,8 @@ RIGHT = 0.5  # times the tolerance: what the dual point of a model in residual f
 
 def forecast_of(problem: Any, state: Any, model: tuple[Any, ...]) -> float:
     """The relative gap that the dual point of the model will leave, if it is solved and its working set holds what it must."""
-    excess, penalty = np.zeros(problem.d), problem.penalty
-    data = (problem.loss, problem.matrix.rows, problem.y, problem.s)
-    lost = float(fenchel_loss(*data, *model, state.r, state.h, excess))
-    if penalty.strong_convexity == 0.0 and penalty.threshold > 0.0:  # the point will be scaled into the feasible set
-        lost += float(np.abs(excess).max()) * state.penalty / penalty.threshold
-    state.forecast = lost / problem.scale
+    here = (state.Xw + state.b if problem.fit_intercept else state.Xw, state.r, state.h)
+    state.forecast = forecast_gap(problem, model, here, state.penalty) / problem.scale
     return float(state.forecast)
 
 

