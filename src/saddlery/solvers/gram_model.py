@@ -19,7 +19,8 @@ __all__ = ["SMALL_FACE", "effort", "gram_descent", "minimise", "solve_factorised
 
 SINGULAR = 1e-6  # ratio of pivots below which a system is not solved: the solution would be rounding noise
 SMALL_FACE = 128  # size of the systems that are solved without LAPACK, whose calls take longer than they compute
-MAX_FACE = 2000  # size of the dense systems that are solved outright
+MAX_FACE = 2500  # size of the dense systems that are solved outright
+SHORTEST = 1e-3  # part of a move to the minimum of a face that is tried
 
 
 # --------------------------------------------------------------------------- kernels
@@ -237,7 +238,7 @@ def minimise(penalty: Any, gram: np.ndarray, u: np.ndarray, q: np.ndarray, free:
 
 
 def _face_step(penalty: Any, gram: np.ndarray, u: np.ndarray, q: np.ndarray, free: int) -> None:
-    """Minimise the model over the signed support of u, up to the first sign change; q is kept current."""
+    """Go towards the minimum of the model over the signed support of u; q is kept current."""
     face = np.flatnonzero(u)
     if free and (len(face) == 0 or face[-1] != len(u) - 1):
         face = np.append(face, len(u) - 1)
@@ -250,5 +251,31 @@ def _face_step(penalty: Any, gram: np.ndarray, u: np.ndarray, q: np.ndarray, fre
     # Singular, or as good as that (the solution would be rounding noise): coordinate descent goes on alone.
     if failed or np.diagonal(factor).min() < SINGULAR * np.diagonal(factor).max():
         return
-    move = scipy.linalg.lapack.dpotrs(factor, slope, lower=0)[0]
-    move_on_face(penalty, gram, u, q, free, face, -move, l1)
+    move = np.zeros(len(u))
+    move[face] = -scipy.linalg.lapack.dpotrs(factor, slope, lower=0)[0]
+    _follow(penalty, gram, u, q, free, move)
+
+
+def _follow(penalty: Any, gram: np.ndarray, u: np.ndarray, q: np.ndarray, free: int, move: np.ndarray) -> None:
+    """u += size move for a size among 1, 1/2, 1/4, ..., but weights that would change sign become zero; q is kept current.
+
+    Sizes are halved while the model falls further. To stop at the first sign change instead would take a factorisation for each
+    (1000 x 3000, correlations of 0.3, lasso at 0.01: 850 weights, of which 300 change sign; 13 factorisations in all).
+    """
+    penalised, size, best = len(u) - free, 1.0, (0.0, move, move)
+    while size >= SHORTEST:
+        step = size * move
+        crossing = u[:penalised] * (u[:penalised] + step[:penalised]) < 0.0 if penalty.threshold > 0.0 else np.zeros(0, dtype=bool)
+        step[np.flatnonzero(crossing)] = -u[np.flatnonzero(crossing)]
+        along = gram @ step
+        change = float(q @ step) + 0.5 * float(along @ step)
+        change += penalty.value(u[:penalised] + step[:penalised]) - penalty.value(u[:penalised])
+        if change >= best[0] < 0.0:
+            break
+        best = min(best, (change, step, along), key=lambda trial: trial[0])
+        if not crossing.any():
+            break
+        size *= 0.5
+    if best[0] < 0.0:
+        u += best[1]
+        q += best[2]

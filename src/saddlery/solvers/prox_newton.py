@@ -50,7 +50,7 @@ from saddlery.solvers.sdca import swept_once
 from saddlery.solvers.small_rounds import is_small, newton_rounds
 from saddlery.solvers.streamed_block import DENSE_BYTES, make_block, trim
 from saddlery.solvers.thinned_block import ThinnedBlock, fenchel_loss, worth_thinning
-from saddlery.solvers.working_block import SWEEP_DENSE, WorkingBlock, gram_is_cheaper
+from saddlery.solvers.working_block import MAX_GRAM, SWEEP_DENSE, WorkingBlock, gram_is_cheaper
 from saddlery.solvers.working_set import LITTLE, choose_columns, expected_level, level
 
 __all__ = ["ProxNewton"]
@@ -410,6 +410,8 @@ class ProxNewton(Solver):
         elif isinstance(state.block, GrowingBlock):
             far = state.relative_gap > SURE[0] and problem.d > problem.n / 4
             above = SURE[1] * threshold if far else min(level(problem), SURE[2] * threshold)
+        elif self._crawls(state):
+            above = SURE[2] * threshold
         elif state.rounds == 1 and state.w.any() and worth_thinning(problem, problem.matrix.nnz, problem.d):
             above = GENEROUS * threshold
         W = trim(problem, choose_columns(problem, state.w, wanted, state.relative_gap, above), state.w, wanted)
@@ -457,7 +459,11 @@ class ProxNewton(Solver):
     def _gram_is_cheaper(self, problem: Any, state: _State, W: np.ndarray, entries: int, epochs: int) -> bool:
         if state.pool is not None:
             return state.pool.is_cheaper(problem, W, entries, state.swept, epochs)
-        return gram_is_cheaper(problem, entries, len(W), state.swept, epochs)
+        return gram_is_cheaper(problem, entries, len(W), state.swept, epochs, self._crawls(state))
+
+    def _crawls(self, state: _State) -> bool:
+        """Whether rounds gain little, or did until a large Gram matrix was formed."""
+        return state.slow or (state.block is not None and state.block.gram_form and state.block.m > MAX_GRAM)
 
     def _violation(self, problem: Any, state: _State, origin: np.ndarray, gradient: np.ndarray) -> float:
         worst = worst_violation(problem.penalty, origin, gradient)
