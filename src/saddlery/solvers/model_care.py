@@ -54,7 +54,7 @@ def needs_care(problem: Any, state: Any, block: Any) -> bool:
     """
     if block.dense and getattr(problem.loss, "curvature_is_constant", False):
         return True
-    if state.relative_gap > LATE:
+    if state.relative_gap > LATE and not state.slow:
         return False
     if problem.penalty.threshold > 0.0:
         return True

@@ -58,6 +58,9 @@ __all__ = ["ProxNewton"]
 SMALL_DATA = 1_000_000  # entries: up to here a pass is as cheap as a round, and early rounds take several steps, too (leu: -8 %)
 EARLY = 0.05  # relative gap above which steps are rough: the working set will change anyway
 ROUGH = 0.1  # relative gap above which Gram matrices are made of a part of the rows (w8a at 0.01, to 1e-4: 21 -> 15 ms)
+# Share of the last gap that a round leaves if it gained nothing, and how many such in a row say that far gaps are slow, too: where
+# columns correlate, rough models never end (3000 x 1000, correlations of 0.5, logistic at 0.001: 206 -> 20 rounds).
+STUCK = 0.8, 3
 MODEL_DUAL = 0.03  # relative gap below which the dual point of the model is judged
 SMALL = 128  # columns: a copy of so few serves on even if it holds too many
 SAMPLE = 4  # early Gram matrices are made of one row in so many
@@ -110,7 +113,7 @@ class _State(State):
         self.copies = DenseCopies(n, problem.d)  # of columns that were swept over
         self.products = ScreenedProducts(problem)
         self.inside = np.zeros(problem.d, dtype=bool)  # whether a column is in the block
-        self.rounds, self.idle, self.swept, self.epochs = 0, 0, 0.0, 0
+        self.rounds, self.idle, self.stuck, self.swept, self.epochs = 0, 0, 0, 0.0, 0
         self.last_gap, self.slow, self.followed, self.chord = float("inf"), False, False, False
         self.floor, self.least, self.size = 1e-9, 1e-9, 0.0
         self.compact = is_small(problem)  # whether rounds are those of small_rounds.py
@@ -173,7 +176,7 @@ class ProxNewton(Solver):
         self._reset_floor(problem, state)
         if state.rounds <= 1:  # the columns sufficed; where they did not, a second round has raised the expectation
             state.rise = max(0.0, state.rise - RISE_DOWN)
-        state.accesses, state.rounds, state.idle, state.swept = 0.0, 0, 0, 0.0
+        state.accesses, state.rounds, state.idle, state.stuck, state.swept = 0.0, 0, 0, 0, 0.0
         state.stalled, state.relative_gap, state.last_gap = False, float("inf"), float("inf")
         state.penalty = problem.penalty.value(state.w)
         state.followed = True  # the working set is nearly right from the start
@@ -319,7 +322,9 @@ class ProxNewton(Solver):
         state.rounds += 1
         # Where the last round gained little, the shortcuts end: all rows count, and the true slopes say which columns.
         crawling = state.relative_gap > 0.3 * state.last_gap
-        state.slow, state.last_gap = crawling and (state.relative_gap <= EARLY or state.idle > 0), state.relative_gap
+        state.stuck = state.stuck + 1 if state.relative_gap > STUCK[0] * state.last_gap else 0
+        late = state.relative_gap <= EARLY or state.idle > 0 or state.stuck >= STUCK[1]
+        state.slow, state.last_gap = crawling and late, state.relative_gap
         block: Any = self._choose_block(problem, state)
         tall = problem.d <= problem.n / 4
         early = state.relative_gap > EARLY and not tall and not state.followed and problem.matrix.nnz > SMALL_DATA
