@@ -20,7 +20,7 @@ from saddlery.solvers.gram_model import SMALL_FACE, effort, solve_small_model, w
 from saddlery.solvers.newton_search import expand_at, model_slopes, search_along
 from saddlery.solvers.working_set import FIRST_WIDE, LITTLE
 
-__all__ = ["is_small", "newton_rounds"]
+__all__ = ["FEW", "is_small", "is_tiny", "newton_rounds"]
 
 LEAST = 20_000  # entries: with fewer it is not worth another compilation, of five seconds
 MOST, MOST_TALL = 1_000_000, 200_000  # entries of wide data, and of others: with more, Python takes no time
@@ -38,6 +38,11 @@ def is_small(problem: Any) -> bool:
         return False
     selects = problem.penalty.threshold > 0.0
     return LEAST <= matrix.nnz <= (MOST if d > problem.n else MOST_TALL) and (selects or d <= SMALL_FACE)
+
+
+def is_tiny(problem: Any) -> bool:
+    """Whether dense data in memory are so few that these rounds are not worth their compilation."""
+    return problem.matrix.compiled and not problem.matrix.is_sparse and problem.matrix.nnz < LEAST
 
 
 # --------------------------------------------------------------------------- kernels
