@@ -23,6 +23,7 @@ from saddlery.solvers.working_set import FIRST_WIDE, LITTLE
 __all__ = ["FEW", "is_small", "is_tiny", "newton_rounds"]
 
 LEAST = 20_000  # entries: with fewer it is not worth another compilation, of five seconds
+TINY = 20_000  # entries: of fewer, a Newton step costs less than to look at where it led
 MOST, MOST_TALL = 1_000_000, 200_000  # entries of wide data, and of others: with more, Python takes no time
 FEW = 64  # columns: so few are always in the working set
 ROUNDS = 12  # most of them between two certificates
@@ -41,8 +42,8 @@ def is_small(problem: Any) -> bool:
 
 
 def is_tiny(problem: Any) -> bool:
-    """Whether dense data in memory are so few that these rounds are not worth their compilation."""
-    return problem.matrix.compiled and not problem.matrix.is_sparse and problem.matrix.nnz < LEAST
+    """Whether data in memory are so few that Python takes longest, but these rounds are not worth their compilation."""
+    return problem.matrix.compiled and problem.matrix.nnz < TINY
 
 
 # --------------------------------------------------------------------------- kernels
