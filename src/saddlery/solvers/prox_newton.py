@@ -335,7 +335,7 @@ class ProxNewton(Solver):
         growing, thinned, far = isinstance(block, GrowingBlock), isinstance(block, ThinnedBlock), state.relative_gap > EARLY
         chords = not growing and not thinned and self._worth_chords(problem, state, block)
         enough = 1e-3 if state.followed else 0.01 if chords or (growing and not far) else 0.1
-        tiny = is_tiny(problem) and block.gram_form and block.m == problem.d
+        tiny = is_tiny(problem) and not state.followed and block.gram_form and block.m == problem.d
         suffices = SUFFICES * sufficient_violation(problem, state) if growing and state.penalty > 0.0 else 0.0
         first_violation, last_violation, model, taken, ends = 0.0, float("inf"), None, 0, -1.0
         gradient: Any = None
@@ -388,8 +388,8 @@ class ProxNewton(Solver):
         l2, goal = problem.penalty.strong_convexity, state.tol
         if state.relative_gap < math.inf:
             goal = max(goal, STRIDE * state.relative_gap)
-        suffices = SUFFICES * sufficient_violation(problem, state) * goal / state.tol if state.tol > 0.0 else 0.0
-        return max(suffices, math.sqrt(l2 * goal * problem.scale / problem.d))
+        suffices = sufficient_violation(problem, state) * goal / state.tol if state.tol > 0.0 else 0.0
+        return max(suffices, 0.3 * math.sqrt(l2 * goal * problem.scale / problem.d))
 
     def _worth_chords(self, problem: Any, state: _State, block: WorkingBlock) -> bool:
         """Whether each step is followed by one on the same Gram matrix, from the true gradient.
@@ -433,7 +433,7 @@ class ProxNewton(Solver):
             above = SURE[2] * threshold
         elif state.rounds == 1 and state.w.any() and worth_thinning(problem, problem.matrix.nnz, problem.d):
             above = GENEROUS * threshold
-        if is_tiny(problem) and problem.d <= FEW:
+        if is_tiny(problem) and not state.followed and problem.d <= FEW:
             above = -1.0
         W = trim(problem, choose_columns(problem, state.w, wanted, state.relative_gap, above), state.w, wanted)
         old, epochs = state.block, state.epochs if state.followed else 0
