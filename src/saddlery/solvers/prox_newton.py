@@ -542,7 +542,8 @@ class ProxNewton(Solver):
         free = int(problem.fit_intercept)
         rough = state.relative_gap > ROUGH and problem.n >= ENOUGH_ROWS * block.m and state.floor < 1e-3
         rough = rough and not state.slow and not isinstance(block, ThinnedBlock)
-        strictly = state.slow or is_tiny(problem)  # to form a tiny matrix again takes as long as to find out what moved
+        # To form a tiny matrix again takes as long as to find out what moved.
+        strictly = state.slow or (is_tiny(problem) and not state.followed)
         if not state.chord:
             block.update_gram(h, state.rng.integers(0, SAMPLE, problem.n, dtype=np.uint8) == 0 if rough else None, strictly)
             state.accesses += block.entries
