@@ -226,7 +226,8 @@ def verb(name: str, arguments: str, inline: Literal["never", "always"] = "never"
     )
     exec(source, {"pick": _implementation}, scope)  # the names of the arguments are part of the protocol
     # Verbs are pasted by LLVM wherever they are called: a loop with a call in it is not turned into vector code.
-    overload_method(_Part, name, inline=inline, jit_options={"forceinline": True})(scope[name])  # type: ignore[call-arg]
+    options = {"forceinline": True, "no_cfunc_wrapper": True, "no_cpython_wrapper": True}
+    overload_method(_Part, name, inline=inline, jit_options=options)(scope[name])  # type: ignore[call-arg]
 
 
 def _implementation(part_type: _Part, name: str) -> Callable[..., Any] | None:
@@ -276,6 +277,7 @@ def kernel(function: Callable[..., Any] | None = None, *, fast_sums: bool = Fals
         return functools.partial(kernel, fast_sums=fast_sums, inline=inline)
     fastmath = {"reassoc", "contract", "nsz", "arcp"} if fast_sums else {"contract"}
     options: dict[str, Any] = {"forceinline": True} if inline else {}
+    options["no_cfunc_wrapper"] = True  # nobody calls kernels from C (a first default fit: 7.4 -> 6.4 s)
     compiled = numba.njit(cache=_cache_is_writable(), nogil=True, error_model="numpy", fastmath=fastmath, **options)(function)
     _KERNELS.append(compiled)
     return compiled

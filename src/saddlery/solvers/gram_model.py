@@ -19,7 +19,9 @@ __all__ = ["SMALL_FACE", "effort", "gram_descent", "minimise", "solve_factorised
 
 SINGULAR = 1e-6  # ratio of pivots below which a system is not solved: the solution would be rounding noise
 SMALL_FACE = 128  # size of the systems that are solved without LAPACK, whose calls take longer than they compute
-MAX_FACE = 2000  # size of the dense systems that are solved outright
+MAX_FACE = 2500  # size of the dense systems that are solved outright
+SHORT, SHORTEST = 0.1, 0.01  # parts of a move to the minimum of a face: below the first it is damped more; the least that is tried
+DAMPED, UNDAMPED = 1e-3, 1e-9  # shares of the diagonal: the first damping, and what is none
 
 
 # --------------------------------------------------------------------------- kernels
@@ -229,8 +231,9 @@ def minimise(penalty: Any, gram: np.ndarray, u: np.ndarray, q: np.ndarray, free:
     if l1 == 0.0 and len(u) <= MAX_FACE and _solve_at_once(gram, u, q, free, l2):
         return 1
     _, done, spent = solve_small_model(penalty, gram, u, q, free, l1, l2, tol, epochs, rounds, *_room(len(u)))
+    damping = 0.0
     for _ in range(0 if done else rounds):
-        _face_step(penalty, gram, u, q, free)
+        damping = _face_step(penalty, gram, u, q, free, damping)
         largest, count = gram_epochs(penalty, gram, u, q, free, tol, epochs)
         spent += count
         if largest <= tol:
@@ -259,19 +262,56 @@ def _solve_at_once(gram: np.ndarray, u: np.ndarray, q: np.ndarray, free: int, l2
     return True
 
 
-def _face_step(penalty: Any, gram: np.ndarray, u: np.ndarray, q: np.ndarray, free: int) -> None:
-    """Minimise the model over the signed support of u, up to the first sign change; q is kept current."""
+def _face_step(penalty: Any, gram: np.ndarray, u: np.ndarray, q: np.ndarray, free: int, damping: float) -> float:
+    """Go towards the minimum of the model over the signed support of u; q is kept current. Returns the next damping.
+
+    That is added to the diagonal, as a share of it: without, a support that is nearly as large as the rank of the data sends
+    moves far beyond where signs hold (1000 x 3000, correlations of 0.3, lasso at 0.01: 22 -> 12 steps; at 0.001: never -> 70).
+    """
     face = np.flatnonzero(u)
     if free and (len(face) == 0 or face[-1] != len(u) - 1):
         face = np.append(face, len(u) - 1)
     if len(face) == 0 or len(face) > MAX_FACE:
-        return
+        return damping
     l1, l2 = penalty.threshold, penalty.strong_convexity
     system, slope = np.empty((len(face), len(face))), np.empty(len(face))
     face_system(penalty, gram, u, q, free, face, l1, l2, system, slope)
+    np.fill_diagonal(system, (1.0 + damping) * system.diagonal())
     factor, failed = scipy.linalg.lapack.dpotrf(system.T, lower=0, overwrite_a=1, clean=0)
-    # Singular, or as good as that (the solution would be rounding noise): coordinate descent goes on alone.
+    # Singular, or as good as that: the solution would be rounding noise.
     if failed or np.diagonal(factor).min() < SINGULAR * np.diagonal(factor).max():
-        return
-    move = scipy.linalg.lapack.dpotrs(factor, slope, lower=0)[0]
-    move_on_face(penalty, gram, u, q, free, face, -move, l1)
+        return max(10.0 * damping, DAMPED)
+    move = np.zeros(len(u))
+    move[face] = -scipy.linalg.lapack.dpotrs(factor, slope, lower=0)[0]
+    size = _follow(penalty, gram, u, q, free, move)
+    if size < SHORT:
+        return max(10.0 * damping if size == 0.0 else 4.0 * damping, DAMPED)
+    damping *= 1.0 if size < 0.25 else 0.3 if size < 1.0 else 0.1
+    return damping if damping > UNDAMPED else 0.0
+
+
+def _follow(penalty: Any, gram: np.ndarray, u: np.ndarray, q: np.ndarray, free: int, move: np.ndarray) -> float:
+    """u += size move for a size among 1, 1/2, 1/4, ..., but weights that would change sign become zero; q is kept current.
+
+    Sizes are halved while the model falls further. To stop at the first sign change instead would take a factorisation for each
+    (1000 x 3000, correlations of 0.3, lasso at 0.01: of 850 weights, 300 change signs). Returns the size, 0 if there was none.
+    """
+    penalised, size, best = len(u) - free, 1.0, (0.0, 0.0, move, move)
+    old = penalty.value(u[:penalised])
+    while size >= SHORTEST:
+        step = size * move
+        crossing = np.flatnonzero(u[:penalised] * (u[:penalised] + step[:penalised]) < 0.0) if penalty.threshold > 0.0 else ()
+        step[crossing] = -u[crossing]
+        along = gram @ step
+        change = float(q @ step) + 0.5 * float(along @ step) + penalty.value(u[:penalised] + step[:penalised]) - old
+        if change >= best[0] < 0.0:
+            break
+        if change < best[0]:
+            best = (change, size, step, along)
+        if len(crossing) == 0:
+            break
+        size *= 0.5
+    if best[0] < 0.0:
+        u += best[2]
+        q += best[3]
+    return best[1]

@@ -67,7 +67,7 @@ def needs_care(problem: Any, state: Any) -> bool:
         return True
     if takes_near_ones(problem) and not state.followed and not state.slow:
         return state.lacking <= FEW_LACK or state.relative_gap <= LAST
-    if state.relative_gap > LATE:
+    if state.relative_gap > LATE and not state.slow:
         return False
     if problem.penalty.threshold > 0.0:
         return True

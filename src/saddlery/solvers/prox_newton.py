@@ -48,10 +48,10 @@ from saddlery.solvers.residual_model import minimise_on_columns
 from saddlery.solvers.row_sample import sample_rows
 from saddlery.solvers.scaled_columns import DenseCopies
 from saddlery.solvers.sdca import swept_once
-from saddlery.solvers.small_rounds import is_small, newton_rounds
+from saddlery.solvers.small_rounds import FEW, is_small, is_tiny, newton_rounds
 from saddlery.solvers.streamed_block import DENSE_BYTES, make_block, trim
 from saddlery.solvers.thinned_block import ThinnedBlock, worth_thinning
-from saddlery.solvers.working_block import SWEEP_DENSE, WorkingBlock, gram_is_cheaper
+from saddlery.solvers.working_block import MAX_GRAM, SWEEP_DENSE, WorkingBlock, gram_is_cheaper
 from saddlery.solvers.working_set import LITTLE, choose_columns, expected_level, lacking_share, level, nearly, takes_near_ones
 
 __all__ = ["ProxNewton"]
@@ -59,6 +59,9 @@ __all__ = ["ProxNewton"]
 SMALL_DATA = 1_000_000  # entries: up to here a pass is as cheap as a round, and early rounds take several steps, too (leu: -8 %)
 EARLY = 0.05  # relative gap above which steps are rough: the working set will change anyway
 ROUGH = 0.1  # relative gap above which Gram matrices are made of a part of the rows (w8a at 0.01, to 1e-4: 21 -> 15 ms)
+# Share of the last gap that a round leaves if it gained nothing, and how many such in a row say that far gaps are slow, too: where
+# columns correlate, rough models never end (3000 x 1000, correlations of 0.5, logistic at 0.001: 206 -> 20 rounds).
+STUCK = 0.8, 3
 MODEL_DUAL = 0.03  # relative gap below which the dual point of the model is judged
 SMALL = 128  # columns: a copy of so few serves on even if it holds too many
 SAMPLE = 4  # early Gram matrices are made of one row in so many
@@ -70,6 +73,7 @@ CHORDS, FIRST_CHORDS = 8, 2  # most steps on a block that grows, and while its c
 SURE = 0.1, 1.2, 0.95
 WORTH_STRETCH = 0.02  # share of the objective by which a multiple of the weights must promise to lower it
 FEW_ROWS = 10  # for each column: Gram matrices of fewer are cheap
+TINY_STEPS = 8  # most on a block that holds all of tiny data (heart, 270 x 13: 0.65 -> 0.45 ms)
 STRIDE = 1e-3  # by which the gap of small data falls in one step
 RISE_UP, RISE_DOWN = 0.5, 0.1  # how expectations change when columns were missing, and when they were not
 THIN_STEPS, ENDS = (4, 8), 0.6  # most steps on a thinned Gram matrix, of some columns and of all; and the share of tolerance or
@@ -119,7 +123,7 @@ class _State(State):
         self.copies = DenseCopies(n, problem.d)  # of columns that were swept over
         self.products = ScreenedProducts(problem)
         self.inside = np.zeros(problem.d, dtype=bool)  # whether a column is in the block
-        self.rounds, self.idle, self.swept, self.epochs = 0, 0, 0.0, 0
+        self.rounds, self.idle, self.stuck, self.swept, self.epochs = 0, 0, 0, 0.0, 0
         self.last_gap, self.slow, self.followed, self.chord = float("inf"), False, False, False
         self.floor, self.least, self.size = 1e-9, 1e-9, 0.0
         self.fresh = 1.0  # share of the working set that was not in the one before
@@ -169,6 +173,8 @@ class ProxNewton(Solver):
             state.Xw = problem.margins(w)
             state.accesses += problem.matrix.nnz
         self._expand(problem, state)
+        if start is None and sweep and state.value + state.penalty > problem.scale:  # an epoch that led away: rows of large norms
+            return self.init(problem, Point(np.zeros(problem.d), problem.constant, None), rng)
         if start is None and not w.any():
             state.dual, state.Xta = state.a, state.products.start(state.a, problem.constant_gradient)
         else:
@@ -183,7 +189,7 @@ class ProxNewton(Solver):
         self._reset_floor(problem, state)
         if state.rounds <= 1:  # the columns sufficed; where they did not, a second round has raised the expectation
             state.rise = max(0.0, state.rise - RISE_DOWN)
-        state.accesses, state.rounds, state.idle, state.swept = 0.0, 0, 0, 0.0
+        state.accesses, state.rounds, state.idle, state.stuck, state.swept = 0.0, 0, 0, 0, 0.0
         state.stalled, state.relative_gap, state.last_gap = False, float("inf"), float("inf")
         state.penalty = problem.penalty.value(state.w)
         state.followed = True  # the working set is nearly right from the start
@@ -336,7 +342,9 @@ class ProxNewton(Solver):
         state.rounds += 1
         # Where the last round gained little, the shortcuts end: all rows count, and the true slopes say which columns.
         crawling = state.relative_gap > 0.3 * state.last_gap
-        state.slow, state.last_gap = crawling and (state.relative_gap <= EARLY or state.idle > 0), state.relative_gap
+        state.stuck = state.stuck + 1 if state.relative_gap > STUCK[0] * state.last_gap else 0
+        late = state.relative_gap <= EARLY or state.idle > 0 or state.stuck >= STUCK[1]
+        state.slow, state.last_gap = crawling and late, state.relative_gap
         block: Any = self._choose_block(problem, state)
         tall, threshold = problem.d <= problem.n / 4, problem.penalty.threshold
         early = state.relative_gap > EARLY and not tall and not state.followed and problem.matrix.nnz > SMALL_DATA
@@ -344,6 +352,7 @@ class ProxNewton(Solver):
         growing, thinned, far = isinstance(block, GrowingBlock), isinstance(block, ThinnedBlock), state.relative_gap > EARLY
         chords = not growing and not thinned and self._worth_chords(problem, state, block)
         enough = 1e-3 if state.followed else 0.01 if chords or (growing and not far) else 0.1
+        tiny = is_tiny(problem) and not state.followed and block.gram_form and block.m == problem.d
         suffices = SUFFICES * sufficient_violation(problem, state) if growing and state.penalty > 0.0 else 0.0
         if not (block.gram_form or block.dense) and threshold > 0.0 and state.fresh <= FRESH:
             # No column was missed, so that a look at all of them is not worth its time yet, unless these slopes would do.
@@ -356,6 +365,8 @@ class ProxNewton(Solver):
             most, enough, state.forecast = THIN_STEPS[block.m == problem.d], 0.0, state.relative_gap
             changes = state.relative_gap > ROUGH and block.m < problem.d  # the working set, so that it is not solved to the end
             ends = ENDS * max(state.tol, state.relative_gap if changes else 0.0)
+        elif tiny:  # a step costs less than to look at where it led
+            most, enough, suffices = TINY_STEPS, 0.0, self._sufficient_on_tiny(problem, state)
         for k in range(most):
             state.chord = chords and k % 2 == 1
             if k == 0:
@@ -392,6 +403,14 @@ class ProxNewton(Solver):
         else:
             self._judge_slopes(problem, state)
 
+    def _sufficient_on_tiny(self, problem: Any, state: _State) -> float:
+        """A violation that leaves the tolerance, or a good way there, so that traces tell how."""
+        l2, goal = problem.penalty.strong_convexity, state.tol
+        if state.relative_gap < math.inf:
+            goal = max(goal, STRIDE * state.relative_gap)
+        suffices = sufficient_violation(problem, state) * goal / state.tol if state.tol > 0.0 else 0.0
+        return max(suffices, 0.3 * math.sqrt(l2 * goal * problem.scale / problem.d))
+
     def _worth_chords(self, problem: Any, state: _State, block: WorkingBlock) -> bool:
         """Whether each step is followed by one on the same Gram matrix, from the true gradient.
 
@@ -422,6 +441,8 @@ class ProxNewton(Solver):
         elif isinstance(state.block, GrowingBlock):
             far = state.relative_gap > SURE[0] and problem.d > problem.n / 4
             above = SURE[1] * threshold if far else min(level(problem), SURE[2] * threshold)
+        elif self._crawls(state):
+            above = SURE[2] * threshold
         elif state.rounds == 1 and state.w.any() and worth_thinning(problem, problem.matrix.nnz, problem.d, few=False):
             above = GENEROUS * threshold
         state.lacking = math.inf
@@ -429,6 +450,8 @@ class ProxNewton(Solver):
             wanted = state.products.centres
             state.lacking = lacking_share(problem, state.w, wanted)
             above = nearly(state.lacking) * threshold
+        if is_tiny(problem) and not state.followed and problem.d <= FEW:
+            above = -1.0
         W = trim(problem, choose_columns(problem, state.w, wanted, state.relative_gap, above), state.w, wanted)
         old, epochs = state.block, state.epochs if state.followed else sweeps_ahead(problem, state)
         within = old is not None and bool(state.inside[W].all())
@@ -476,7 +499,11 @@ class ProxNewton(Solver):
     def _gram_is_cheaper(self, problem: Any, state: _State, W: np.ndarray, entries: int, epochs: int) -> bool:
         if state.pool is not None:
             return state.pool.is_cheaper(problem, W, entries, state.swept, epochs, lasting=state.followed)
-        return gram_is_cheaper(problem, entries, len(W), state.swept, epochs)
+        return gram_is_cheaper(problem, entries, len(W), state.swept, epochs, self._crawls(state))
+
+    def _crawls(self, state: _State) -> bool:
+        """Whether rounds gain little, or did until a large Gram matrix was formed."""
+        return state.slow or (state.block is not None and state.block.gram_form and state.block.m > MAX_GRAM)
 
     def _violation(self, problem: Any, state: _State, origin: np.ndarray, gradient: np.ndarray) -> float:
         worst = worst_violation(problem.penalty, origin, gradient)
@@ -536,8 +563,10 @@ class ProxNewton(Solver):
         free = int(problem.fit_intercept)
         rough = state.relative_gap > ROUGH and problem.n >= ENOUGH_ROWS * block.m and state.floor < 1e-3
         rough = rough and not state.slow and not isinstance(block, ThinnedBlock)
+        # To form a tiny matrix again takes as long as to find out what moved.
+        strictly = state.slow or (is_tiny(problem) and not state.followed)
         if not state.chord:
-            block.update_gram(h, state.rng.integers(0, SAMPLE, problem.n, dtype=np.uint8) == 0 if rough else None, state.slow)
+            block.update_gram(h, state.rng.integers(0, SAMPLE, problem.n, dtype=np.uint8) == 0 if rough else None, strictly)
             state.accesses += block.entries
         if isinstance(block, ThinnedBlock):
             block.bend_least(problem, h, state.floor * problem.loss.smoothness)

@@ -20,9 +20,10 @@ from saddlery.solvers.gram_model import SMALL_FACE, effort, solve_small_model, w
 from saddlery.solvers.newton_search import expand_at, model_slopes, search_along
 from saddlery.solvers.working_set import FIRST_WIDE, LITTLE
 
-__all__ = ["is_small", "newton_rounds"]
+__all__ = ["FEW", "is_small", "is_tiny", "newton_rounds"]
 
 LEAST = 20_000  # entries: with fewer it is not worth another compilation, of five seconds
+TINY = 20_000  # entries: of fewer, a Newton step costs less than to look at where it led
 MOST, MOST_TALL = 1_000_000, 200_000  # entries of wide data, and of others: with more, Python takes no time
 FEW = 64  # columns: so few are always in the working set
 ROUNDS = 12  # most of them between two certificates
@@ -38,6 +39,11 @@ def is_small(problem: Any) -> bool:
         return False
     selects = problem.penalty.threshold > 0.0
     return LEAST <= matrix.nnz <= (MOST if d > problem.n else MOST_TALL) and (selects or d <= SMALL_FACE)
+
+
+def is_tiny(problem: Any) -> bool:
+    """Whether data in memory are so few that Python takes longest, but these rounds are not worth their compilation."""
+    return problem.matrix.compiled and problem.matrix.nnz < TINY
 
 
 # --------------------------------------------------------------------------- kernels

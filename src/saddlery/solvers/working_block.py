@@ -36,6 +36,7 @@ __all__ = [
 ]
 
 MAX_GRAM = 500  # columns: sweeping over a larger Gram matrix costs more than sweeping over sparse data
+MOST_GRAM = 2500  # columns, where sweeps crawl
 NOT_SPARSE = 0.25  # share of non-zeros from which on columns are worked on as a dense array
 DENSE_ROOM = 32_000_000  # numbers in such an array, or two fifths of the non-zeros of X if that is more
 SINGLE_FROM = 30_000_000  # products: Gram matrices of arrays that take more are computed in single precision
@@ -81,21 +82,25 @@ def mirror(rows, gram, size):
 # --------------------------------------------------------------------------- the choice
 
 
-def gram_is_cheaper(problem: Any, entries: int, m: int, swept: float, epochs: int = 0) -> bool:
+def gram_is_cheaper(problem: Any, entries: int, m: int, swept: float, epochs: int = 0, crawls: bool = False) -> bool:
     """Whether forming the Gram matrix costs less than sweeping over the columns will, or than it has cost already.
 
     Costs are in units of one multiply-add on data in cache (0.7 ns). How many sweeps a problem needs is not known before, so a
     typical number is assumed; when more were paid for in vain, the Gram matrix is formed after all: at most twice the best choice.
     Few sweeps suffice for sparse columns, which are nearly orthogonal (20,000 x 50,000 lasso at 0.01: 64 -> 46 ms). Along a path
     the `epochs` of earlier models tell (20 such lassos: 220 -> 160 ms; on news20 that Gram matrices are better).
+
+    Where columns correlate and their number comes near that of rows, sweeps `crawl` and exact solves on the support must help
+    (1000 x 3000 with correlations of 0.3, lasso at 0.01: never -> 0.3 s): these are paid for by sweeps in vain, too.
     """
-    if m > MAX_GRAM:
+    if m > (MOST_GRAM if crawls else MAX_GRAM):
         return False
     if is_array(problem, entries, m):
         form = problem.n * m * m / 48.0 + (COPY_DENSE * entries if swept_in_few_bits(problem) else 0.0)
     else:
         form = 0.78 * entries * (entries / problem.n) * (3.0 if m > 400 else 1.0)
-    return form + 5.0 * m * m + m**3 / 50.0 <= max(sweeps_expected(problem, form, epochs) * entries, swept)
+    expected = sweeps_expected(problem, form, epochs) * entries if m <= MAX_GRAM else 0.0
+    return form + 5.0 * m * m + m**3 / 50.0 <= max(expected, swept)
 
 
 def sweeps_expected(problem: Any, form: float, epochs: int) -> float:
