@@ -31,7 +31,7 @@ ROOM = 30_000_000  # entries: larger data are not copied for the sake of speed a
 SPARSE_SIZE, SPARSE_SHARE = 5000, 25  # a factor of so many numbers is looked at: less than 1 in 25 not zero makes it sparse,
 SPARSE_HELD = 10  # or 1 in 10 where the vectors of sparse data that this takes are there (mnist: 45 -> 12 ms)
 SAMPLE = 400  # rows that are looked at to see how columns relate
-FEW_ENTRIES = 200_000  # so few are transposed here: SciPy's checks take longer (3000 rows of w8a: 0.35 -> 0.06 ms)
+FEW_ENTRIES = 200_000  # so few are transposed here, without SciPy's checks
 COPIED = 512  # rows or columns of float32 data that are copied at a time for a product with several vectors
 Vectors = DenseVectors | SparseVectors
 
@@ -223,7 +223,7 @@ class Matrix:
             return Matrix(np.ascontiguousarray(self.values.take(index, axis=0)))
         whole: Any = self.rows
         rows = _room(whole, int((whole.starts[index + 1] - whole.starts[index]).sum()), len(index), self.shape[1])
-        take_vectors(whole, index, *rows[:3])  # (3000 rows of w8a: 0.45 -> 0.25 ms)
+        take_vectors(whole, index, *rows[:3])  # without SciPy's checks
         out = Matrix(_as_csr(rows))
         out.__dict__["rows"] = rows
         if "cols" in self.__dict__ and 2 * len(index) > self.shape[0] and (np.diff(index) > 0).all():
