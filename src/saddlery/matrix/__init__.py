@@ -35,7 +35,7 @@ SPARSE_HELD = 10  # or 1 in 10 where the vectors of sparse data that this takes 
 SCAN = 3.0  # entries of sparse rows that are passed over in the time that it takes to copy one
 SAMPLE = 400  # rows that are looked at to see how columns relate
 TILED = 200_000  # entries: larger arrays are transposed in tiles (5000 x 2000: 51 -> 22 ms), smaller ones need no kernel for it
-FEW_ENTRIES = 200_000  # so few are transposed here: SciPy's checks take longer (3000 rows of w8a: 0.35 -> 0.06 ms)
+FEW_ENTRIES = 200_000  # so few are transposed here, without SciPy's checks
 COPIED = 512  # rows or columns of float32 data that are copied at a time for a product with several vectors
 Vectors = DenseVectors | SparseVectors
 
@@ -91,9 +91,9 @@ class Matrix:
             return sparse_stack(self.csc)
         if self.nnz < TILED or self.values.flags.f_contiguous:
             return dense_stack(self.values.T)
-        out = np.empty(self.nnz, dtype=self.values.dtype)
-        transpose_tiles(self.rows, self.shape[0], out)
-        return DenseVectors(out, self.shape[0])
+        values = np.empty(self.nnz, dtype=self.values.dtype)
+        transpose_tiles(self.rows, self.shape[0], values)
+        return DenseVectors(values, self.shape[0])
 
     @cached_property
     def col_counts(self) -> np.ndarray:
@@ -247,7 +247,7 @@ class Matrix:
             return Matrix(np.ascontiguousarray(self.values.take(index, axis=0)))
         whole: Any = self.rows
         rows = _room(whole, int((whole.starts[index + 1] - whole.starts[index]).sum()), len(index), self.shape[1])
-        take_vectors(whole, index, *rows[:3])  # (3000 rows of w8a: 0.45 -> 0.25 ms)
+        take_vectors(whole, index, *rows[:3])  # without SciPy's checks
         out = Matrix(_as_csr(rows))
         out.__dict__["rows"] = rows
         if "cols" in self.__dict__ and 2 * len(index) > self.shape[0] and (np.diff(index) > 0).all():

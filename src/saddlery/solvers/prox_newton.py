@@ -38,21 +38,22 @@ from saddlery.problems.linear import best_intercept
 from saddlery.problems.screening import ScreenedProducts
 from saddlery.solvers.at_once import CertifiedPoints
 from saddlery.solvers.base import Needs, Solver, State
+from saddlery.solvers.block_choice import choose_block
 from saddlery.solvers.forecasts import forecast_of, proves
 from saddlery.solvers.gram_model import minimise, worst_violation
-from saddlery.solvers.gram_pool import PooledBlock, pool_for
-from saddlery.solvers.growing_block import GrowingBlock, grows
-from saddlery.solvers.model_care import goal_of, goal_of_thinned, needs_care, sufficient_violation, sweeps_ahead
+from saddlery.solvers.gram_pool import pool_for
+from saddlery.solvers.growing_block import GrowingBlock
+from saddlery.solvers.model_care import goal_of, goal_of_thinned, needs_care, sufficient_violation
 from saddlery.solvers.newton_search import expand_at, model_slopes, search_along, stretch
 from saddlery.solvers.residual_model import minimise_on_columns
 from saddlery.solvers.row_sample import sample_rows
 from saddlery.solvers.scaled_columns import DenseCopies
 from saddlery.solvers.sdca import swept_once
-from saddlery.solvers.small_rounds import FEW, is_small, is_tiny, newton_rounds
-from saddlery.solvers.streamed_block import DENSE_BYTES, make_block, trim
+from saddlery.solvers.small_rounds import is_small, is_tiny, newton_rounds
+from saddlery.solvers.streamed_block import DENSE_BYTES
 from saddlery.solvers.thinned_block import ThinnedBlock, worth_thinning
-from saddlery.solvers.working_block import MAX_GRAM, SWEEP_DENSE, WorkingBlock, gram_is_cheaper
-from saddlery.solvers.working_set import LITTLE, choose_columns, expected_level, lacking_share, level, nearly, takes_near_ones
+from saddlery.solvers.working_block import SWEEP_DENSE, WorkingBlock
+from saddlery.solvers.working_set import LITTLE, level
 
 __all__ = ["ProxNewton"]
 
@@ -60,26 +61,21 @@ SMALL_DATA = 1_000_000  # entries: up to here a pass is as cheap as a round, and
 EARLY = 0.05  # relative gap above which steps are rough: the working set will change anyway
 ROUGH = 0.1  # relative gap above which Gram matrices are made of a part of the rows (w8a at 0.01, to 1e-4: 21 -> 15 ms)
 # Share of the last gap that a round leaves if it gained nothing, and how many such in a row say that far gaps are slow, too: where
-# columns correlate, rough models never end (3000 x 1000, correlations of 0.5, logistic at 0.001: 206 -> 20 rounds).
+# columns correlate, rough models never end (3000 x 1000, correlations of 0.5, logistic at 0.001: 206 -> 13 rounds).
 STUCK = 0.8, 3
 MODEL_DUAL = 0.03  # relative gap below which the dual point of the model is judged
-SMALL = 128  # columns: a copy of so few serves on even if it holds too many
 SAMPLE = 4  # early Gram matrices are made of one row in so many
 FAR, WORTH_CHORDS = 0.01, 50  # relative gap and columns from which on a Gram matrix serves for two steps
 SUFFICES = 10.0  # times the violation of slopes that suffices: the dual point of the model is nearer
 CHORDS, FIRST_CHORDS = 8, 2  # most steps on a block that grows, and while its columns will change anyway
-# Relative gap above which such a block of wide data takes only columns that exceed the threshold by so much, and below which
-# those that nearly reach it: to add a column later costs little, but a round more does (5000 x 2000, logistic at 0.1: 53 -> 38 ms).
-SURE = 0.1, 1.2, 0.95
 WORTH_STRETCH = 0.02  # share of the objective by which a multiple of the weights must promise to lower it
 FEW_ROWS = 10  # for each column: Gram matrices of fewer are cheap
 TINY_STEPS = 8  # most on a block that holds all of tiny data (heart, 270 x 13: 0.65 -> 0.45 ms)
 STRIDE = 1e-3  # by which the gap of small data falls in one step
-RISE_UP, RISE_DOWN = 0.5, 0.1  # how expectations change when columns were missing, and when they were not
+RISE_DOWN = 0.1  # how expectations change when no columns were missing
 THIN_STEPS, ENDS = (4, 8), 0.6  # most steps on a thinned Gram matrix, of some columns and of all; and the share of tolerance or
 # gap at which forecasts end them
 SHORT = 1.0  # steps that are shorter are not those that forecasts are about
-GENEROUS = 0.6  # share of the threshold from which on columns are taken after a start that is not zero: few will be missing later
 FELL = 0.05  # share by which the threshold of a path falls from one strength to the next: far above all tolerances
 # Share of new columns up to which sweeps over sparse ones take two steps, unless the first left so many times the violation that
 # suffices, or less (news20, logistic at 0.001 to 1e-4: 120 -> 105 ms; 20,000 x 50,000 at 0.001 to 1e-3: 300 -> 250 ms).
@@ -345,7 +341,7 @@ class ProxNewton(Solver):
         state.stuck = state.stuck + 1 if state.relative_gap > STUCK[0] * state.last_gap else 0
         late = state.relative_gap <= EARLY or state.idle > 0 or state.stuck >= STUCK[1]
         state.slow, state.last_gap = crawling and late, state.relative_gap
-        block: Any = self._choose_block(problem, state)
+        block: Any = choose_block(problem, state)
         tall, threshold = problem.d <= problem.n / 4, problem.penalty.threshold
         early = state.relative_gap > EARLY and not tall and not state.followed and problem.matrix.nnz > SMALL_DATA
         steps = 1 if early or block.entries > problem.matrix.nnz / 6 else self.newton_steps
@@ -430,80 +426,6 @@ class ProxNewton(Solver):
     def _known_gradient(self, problem: Any, state: _State, block: WorkingBlock) -> np.ndarray | None:
         """The gradient on the block if Xta holds it."""
         return state.products.exact_on(block.W) if state.dual is state.a else None
-
-    # -- working set
-
-    def _choose_block(self, problem: Any, state: _State) -> WorkingBlock:
-        """The support and the worst violators, and a compact copy of them (the old one if it still serves)."""
-        wanted, above, threshold = state.Xta, None, problem.penalty.threshold
-        if state.followed and state.rounds == 1:  # bounds made for another threshold say nothing of this one
-            wanted, above = state.products.centres, expected_level(problem, state.threshold_before, state.rise)
-        elif isinstance(state.block, GrowingBlock):
-            far = state.relative_gap > SURE[0] and problem.d > problem.n / 4
-            above = SURE[1] * threshold if far else min(level(problem), SURE[2] * threshold)
-        elif self._crawls(state):
-            above = SURE[2] * threshold
-        elif state.rounds == 1 and state.w.any() and worth_thinning(problem, problem.matrix.nnz, problem.d, few=False):
-            above = GENEROUS * threshold
-        state.lacking = math.inf
-        if state.rounds > 1 and takes_near_ones(problem):
-            wanted = state.products.centres
-            state.lacking = lacking_share(problem, state.w, wanted)
-            above = nearly(state.lacking) * threshold
-        if is_tiny(problem) and not state.followed and problem.d <= FEW:
-            above = -1.0
-        W = trim(problem, choose_columns(problem, state.w, wanted, state.relative_gap, above), state.w, wanted)
-        old, epochs = state.block, state.epochs if state.followed else sweeps_ahead(problem, state)
-        within = old is not None and bool(state.inside[W].all())
-        if state.followed and state.rounds == 2 and not within:
-            state.rise = min(1.0, state.rise + RISE_UP)
-        if within and old.m <= max(1.5 * len(W), SMALL) and not isinstance(old, GrowingBlock):
-            if old.gram_form or not self._gram_is_cheaper(problem, state, old.W, old.entries, epochs):
-                state.fresh = 0.0
-                return old
-            W = old.W
-        state.fresh = 1.0 - float(np.count_nonzero(state.inside[W])) / len(W)
-        entries = problem.matrix.count_entries(W)
-        gram_form = self._gram_is_cheaper(problem, state, W, entries, epochs)
-        if gram_form and state.pool is not None:
-            state.block = PooledBlock(problem, W, entries, state.pool)
-        elif gram_form and worth_thinning(problem, entries, len(W)):
-            state.draws = state.rng.random(problem.n, dtype=np.float32) if state.draws is None else state.draws
-            state.block = ThinnedBlock(problem, W, entries, state.draws, old)
-        elif gram_form and grows(problem, entries, len(W)):
-            state.block = self._grown(problem, state, W)
-            W = state.block.W
-        else:
-            state.block = make_block(problem, W, gram_form, exact=False, copies=state.copies)
-        state.inside[:] = False
-        state.inside[W] = True
-        state.accesses += entries
-        return state.block
-
-    def _grown(self, problem: Any, state: _State, W: np.ndarray) -> GrowingBlock:
-        """A block that holds W: the last one with what it lacks, and without what is not wanted if that is much."""
-        block = state.block
-        if not isinstance(block, GrowingBlock):
-            return GrowingBlock(problem, W)
-        new = W[~state.inside[W]]
-        union = block.m + len(new)
-        keeps = not block.worth_forming(state.h, union, block.sampled)
-        if union > (max(1.5 * len(W), SMALL) if keeps else len(W)):
-            wanted = np.zeros(problem.d, dtype=bool)
-            wanted[W] = True
-            block.shrink(np.flatnonzero(wanted[block.W]), keeps)
-        if len(new):
-            block.grow(new)
-        return block
-
-    def _gram_is_cheaper(self, problem: Any, state: _State, W: np.ndarray, entries: int, epochs: int) -> bool:
-        if state.pool is not None:
-            return state.pool.is_cheaper(problem, W, entries, state.swept, epochs, lasting=state.followed)
-        return gram_is_cheaper(problem, entries, len(W), state.swept, epochs, self._crawls(state))
-
-    def _crawls(self, state: _State) -> bool:
-        """Whether rounds gain little, or did until a large Gram matrix was formed."""
-        return state.slow or (state.block is not None and state.block.gram_form and state.block.m > MAX_GRAM)
 
     def _violation(self, problem: Any, state: _State, origin: np.ndarray, gradient: np.ndarray) -> float:
         worst = worst_violation(problem.penalty, origin, gradient)

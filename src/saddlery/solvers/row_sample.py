@@ -46,6 +46,6 @@ def sample_rows(problem: Any, rng: np.random.Generator, rows: int) -> Any:
 
 
 def _one_of_each(count: int, stretches: int, rng: np.random.Generator) -> np.ndarray:
-    """A random one of each of so many stretches of numbers below `count`, in ascending order (1500 of 45,000: 0.3 -> 0.03 ms)."""
+    """A random one of each of so many stretches of numbers below `count`, in ascending order."""
     edges = np.arange(stretches + 1) * count // stretches
     return edges[:-1] + (rng.random(stretches) * np.diff(edges)).astype(np.int64)
