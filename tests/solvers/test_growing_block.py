@@ -119,7 +119,7 @@ def test_solutions_are_those_without_growing_blocks(monkeypatch, kind, intercept
     monkeypatch.setattr(GrowingBlock, "_form", lambda self, *args: formed.append(1) or form(self, *args))
     grown = sd.solve(problem, "prox_newton", tol=1e-9)
     assert formed
-    monkeypatch.setattr("saddlery.solvers.prox_newton.grows", lambda *args: False)
+    monkeypatch.setattr("saddlery.solvers.block_choice.grows", lambda *args: False)
     plain = sd.solve(problem, "prox_newton", tol=1e-9)
     assert max(grown.certificate.relative_gap, plain.certificate.relative_gap) <= 1e-9
     np.testing.assert_allclose(grown.w, plain.w, atol=1e-4)

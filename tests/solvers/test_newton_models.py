@@ -121,7 +121,7 @@ def test_steps_with_l1_are_not_lengthened():
 
 
 def test_early_gram_matrices_serve_twice(monkeypatch):
-    monkeypatch.setattr("saddlery.solvers.prox_newton.grows", lambda *args: False)
+    monkeypatch.setattr("saddlery.solvers.block_choice.grows", lambda *args: False)
     rng = np.random.default_rng(2)
     X = rng.standard_normal((1500, 400))
     y = np.sign(X[:, :60].sum(axis=1) + 5.0 * rng.standard_normal(1500))

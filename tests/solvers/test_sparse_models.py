@@ -6,7 +6,7 @@ import scipy.sparse as sp
 
 import saddlery as sd
 from saddlery.penalties import L1
-from saddlery.solvers import forecasts, prox_newton, residual_model
+from saddlery.solvers import block_choice, forecasts, prox_newton, residual_model
 from saddlery.solvers.active_sdca import ActiveSDCA
 from saddlery.solvers.growing_block import grows
 from saddlery.solvers.model_care import goal_of
@@ -80,7 +80,7 @@ def test_conjugate_gradients_go_to_the_goal():
 @pytest.mark.parametrize("weights", [False, True])
 @pytest.mark.parametrize("tol", [1e-3, 1e-5, 1e-8])
 def test_solutions_of_sparse_models_are_certified(intercept, weights, tol, monkeypatch):
-    monkeypatch.setattr(prox_newton, "gram_is_cheaper", lambda *args: False)  # so that columns are swept over
+    monkeypatch.setattr(block_choice, "gram_is_cheaper", lambda *args: False)  # so that columns are swept over
     _, problem = words(intercept=intercept, weights=weights)
     solution = sd.solve(problem, "prox_newton", tol=tol)
     assert solution.certificate.relative_gap <= tol
@@ -90,7 +90,7 @@ def test_solutions_of_sparse_models_are_certified(intercept, weights, tol, monke
 
 def test_a_model_that_proves_enough_ends_the_run(monkeypatch):
     """A forecast is what the certificate will say, and a proof that is announced is one."""
-    monkeypatch.setattr(prox_newton, "gram_is_cheaper", lambda *args: False)
+    monkeypatch.setattr(block_choice, "gram_is_cheaper", lambda *args: False)
     seen = []
 
     def noted(problem, state, block, model):
