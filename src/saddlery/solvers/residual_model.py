@@ -154,39 +154,17 @@ def prolong(penalty, cols, at, weight, l1, l2, rest, q, origin, u, t, z, tz, p, 
 
 @kernel
 def residual_cycle(
-    penalty,
-    cols,
-    at,
-    weight,
-    roots,
-    total,
-    curvatures,
-    rest,
-    q,
-    origin,
-    u,
-    t,
-    free,
-    most,
-    goal,
-    least,
-    last,
-    l1,
-    l2,
-    long,
-    z,
-    tz,
-    p,
-    tp,
+    penalty, cols, at, weight, roots, total, curvatures, rest, q, origin, u, t, free, most, goal, least, last, l1, l2, long, moves
 ):
     """One sweep over all columns, up to `most` - 1 over the non-zeros, until moves would be below the goal.
 
-    Moves are prolonged if `long`.
+    Moves are prolonged if `long`, for which `moves` has room.
 
     Returns the largest moves of the first and of the last sweep, that to be expected of one more if moves go on to shrink (not by
     more than `least`; `last` is that of the sweep before), and how many sweeps were made.
     """
     first, left, count = 0.0, math.inf, 0
+    z, tz, p, tp = moves
     while count < most and left > goal:
         before = last
         if long:
@@ -232,7 +210,7 @@ def minimise_on_columns(
     facts = (model.cols, model.at, model.weight, model.roots, model.total, model.curvatures, model.rest, q, origin)
     long = block.dense and block.entries >= LONG * (block.n + block.m)
     moves = (np.empty_like(u), np.empty_like(t), np.zeros_like(u), np.zeros_like(t))
-    how = (problem.penalty.threshold, problem.penalty.strong_convexity, long, *moves)
+    how = (problem.penalty.threshold, problem.penalty.strong_convexity, long, moves)
     # What a sweep over sparse columns leaves is known from the one before (20,000 x 50,000 lasso at 0.01: 9 -> 7 sweeps), and on
     # the way to the first product a set that settles fast is not looked at again (there: 1 ms of 18).
     least = LEAST_RATE if careful and not block.dense else 1.0
