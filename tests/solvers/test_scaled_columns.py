@@ -111,7 +111,8 @@ def test_columns_that_16_bits_cannot_hold(weighted, monkeypatch):
     X[0, :4] = 3e5
     y = rng.standard_normal(n) + X[:, :6] @ np.array([1.0, -1.0, 1.0, -1.0, 1.0, 1.0])
     weights = 0.5 + rng.random(n) if weighted else None
-    monkeypatch.setattr("saddlery.solvers.working_block.MAX_GRAM", 0)
+    for name in ("MAX_GRAM", "MOST_GRAM"):
+        monkeypatch.setattr(f"saddlery.solvers.working_block.{name}", 0)
     coarse = []
     original = DenseCopies.columns
     monkeypatch.setattr(DenseCopies, "columns", lambda *args: (coarse.append(args[-1]), original(*args))[1])

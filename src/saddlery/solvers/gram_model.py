@@ -228,7 +228,7 @@ def minimise(penalty: Any, gram: np.ndarray, u: np.ndarray, q: np.ndarray, free:
     """
     epochs, rounds = effort(penalty, len(u))
     l1, l2 = penalty.threshold, penalty.strong_convexity
-    if l1 == 0.0 and len(u) <= MAX_FACE and _solve_at_once(gram, u, q, free, l2):
+    if getattr(penalty, "is_round", False) and len(u) <= MAX_FACE and _solve_at_once(gram, u, q, free, l2):
         return 1
     _, done, spent = solve_small_model(penalty, gram, u, q, free, l1, l2, tol, epochs, rounds, *_room(len(u)))
     damping = 0.0

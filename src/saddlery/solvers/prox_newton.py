@@ -169,7 +169,7 @@ class ProxNewton(Solver):
             state.Xw = problem.margins(w)
             state.accesses += problem.matrix.nnz
         self._expand(problem, state)
-        if start is None and sweep and state.value + state.penalty > problem.scale:  # an epoch that led away: rows of large norms
+        if start is None and sweep and w.any() and state.value + state.penalty > problem.scale:  # it led away: rows of large norms
             return self.init(problem, Point(np.zeros(problem.d), problem.constant, None), rng)
         if start is None and not w.any():
             state.dual, state.Xta = state.a, state.products.start(state.a, problem.constant_gradient)
