@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from saddlery.matrix import SparseVectors
-from saddlery.matrix.vectors import filter_vectors, take_vectors, transpose
+from saddlery.matrix import SparseVectors, filtered, room_like
+from saddlery.matrix.vectors import take_vectors, transpose
 from saddlery.parts import kernel
 
 __all__ = [
@@ -65,19 +65,10 @@ def _places(d: int, W: np.ndarray) -> np.ndarray:
     return place
 
 
-def _room(matrix: Any, entries: int, count: int, length: int) -> SparseVectors:
-    return SparseVectors(
-        np.empty(entries + 1, dtype=matrix.values.dtype),
-        np.empty(entries + 1, dtype=np.int32),
-        np.zeros(count + 1, dtype=np.int64),
-        length,
-    )
-
-
-def transposed(matrix: Any, stack: SparseVectors, entries: int) -> SparseVectors:
+def transposed(stack: SparseVectors, entries: int) -> SparseVectors:
     """Columns of the data that were copied, as rows, or rows as columns."""
-    out = _room(matrix, entries, stack.length, len(stack.starts) - 1)
-    transpose(stack, out.values, out.indices, out.starts)
+    out = room_like(stack, entries, stack.length, len(stack.starts) - 1)
+    transpose(stack, *out[:3])
     return out
 
 
@@ -87,29 +78,22 @@ def sparse_rows(matrix: Any, W: np.ndarray, entries: int) -> SparseVectors:
         return matrix.rows
     few = COLUMNS_FROM * entries < matrix.nnz
     if (few and matrix.lends_columns(entries)) or not matrix.has("rows"):
-        return transposed(matrix, sparse_cols(matrix, W, entries), entries)
-    return _filtered(matrix, W, entries)
+        return transposed(sparse_cols(matrix, W, entries), entries)
+    return filtered(matrix.rows, W, entries)
 
 
 def sparse_cols(matrix: Any, W: np.ndarray, entries: int) -> SparseVectors:
     """Columns of the data, copied from columns."""
     if len(W) == matrix.shape[1]:
         return matrix.cols
-    out = _room(matrix, entries, len(W), matrix.shape[0])
-    take_vectors(matrix.cols, W, out.values, out.indices, out.starts)
+    out = room_like(matrix.cols, entries, len(W), matrix.shape[0])
+    take_vectors(matrix.cols, W, *out[:3])
     return out
 
 
 def gathered_cols(matrix: Any, W: np.ndarray, entries: int) -> SparseVectors:
     """Columns of the data, gathered from rows."""
-    return transposed(matrix, _filtered(matrix, W, entries), entries)
-
-
-def _filtered(matrix: Any, W: np.ndarray, entries: int) -> SparseVectors:
-    n, d = matrix.shape
-    out = _room(matrix, entries, n, len(W))
-    filter_vectors(matrix.rows, _places(d, W), out.values, out.indices, out.starts)
-    return out
+    return transposed(filtered(matrix.rows, W, entries), entries)
 
 
 def spread(matrix: Any, W: np.ndarray) -> np.ndarray:

@@ -124,7 +124,7 @@ class GramPool:
         first, size = self.size, self.size + len(new)
         self._make_room(size)
         entries = matrix.count_entries(new)
-        chunk = transposed(matrix, sparse_cols(matrix, new, entries), entries)
+        chunk = transposed(sparse_cols(matrix, new, entries), entries)
         chunk.indices[:entries] += first
         self.place[new] = np.arange(first, size)
         for other in self.chunks:
