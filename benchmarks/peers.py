@@ -16,15 +16,27 @@ import argparse
 import json
 import os
 import re
-import subprocess
 import sys
-import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import datasets
+from peers_cells import CELLS
+
+from saddlery.bench import pictures, report
+from saddlery.bench.check import check
+from saddlery.bench.measure import Budget
+from saddlery.bench.probe import probe
+from saddlery.bench.rivals import NOT_INSTALLABLE, rivals_of
+from saddlery.bench.supervise import Supervisor
+from saddlery.bench.tasks import Cell
+from saddlery.bench.worker import work
+from saddlery.errors import InputError
+
 HERE = Path(__file__).resolve().parent
-THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "NUMEXPR_NUM_THREADS")
-DEATHS = 12  # of one worker's processes on one cell, after which the cell is given up
+QUICK = Budget(quick=True, fit_seconds=6.0, factor=5.0, least=0.1, reference_seconds=30.0)
+ORIGIN = "Written by `benchmarks/peers.py`; `benchmarks/README.md` says how to read it."
 
 
 def parse() -> argparse.Namespace:
@@ -54,14 +66,6 @@ def parse() -> argparse.Namespace:
     return options
 
 
-def with_threads(threads: int) -> None:
-    """Run again with the number of threads in the environment: libraries read it when they are imported."""
-    wanted = dict.fromkeys(THREAD_VARIABLES, str(threads))
-    if any(os.environ.get(name) != value for name, value in wanted.items()):
-        os.environ.update(wanted)
-        os.execv(sys.executable, [sys.executable, *sys.argv])
-
-
 def cell_folder(options: argparse.Namespace, threads: int | None = None) -> Path:
     """Where results of single cells are kept; never under version control."""
     folder = options.output / f"cells-{threads or options.threads}"
@@ -70,119 +74,51 @@ def cell_folder(options: argparse.Namespace, threads: int | None = None) -> Path
     return folder
 
 
-# --------------------------------------------------------------------------- in the worker
-
-
-def work(options: argparse.Namespace) -> None:
-    """Measure the named cells, which share their data, one after the other."""
-    import datasets
-    from peers_lib.cells import CELLS, Task
-    from peers_lib.measure import Budget, Log, measure_cell
-    from peers_lib.rivals import all_rivals
-    from threadpoolctl import threadpool_limits
-
-    folder = cell_folder(options)
+def measure(options: argparse.Namespace) -> None:
+    """In a worker: measure the named cells, which share their data."""
     cells = [cell for cell in CELLS if cell.name in options.worker]
-    budget = Budget(True, fit_seconds=6.0, factor=5.0, least=0.1, reference_seconds=30.0) if options.quick else Budget()
     X, y = datasets.load(cells[0].data, options.data)
-    with threadpool_limits(options.threads):
-        rivals = all_rivals(options.threads, options.peers)[0]
-        for cell in cells:
-            target, partial = folder / f"{cell.file}.json", folder / f"{cell.file}.partial"
-            known = found(options, cell) if options.ours or options.again else None
-            result = measure_cell(Task(cell, X, y), rivals, budget, options.threads, Log(partial), known, not options.ours)
-            target.write_text(json.dumps(result) + "\n")
-            partial.unlink(missing_ok=True)
+    known = (lambda cell: found(options, cell)) if options.ours or options.again else (lambda cell: None)
+    budget = QUICK if options.quick else Budget()
+    work(cell_folder(options), cells, X, y, options.peers, budget, options.threads, known, not options.ours)
 
 
-# --------------------------------------------------------------------------- in the parent
-
-
-def supervise(options: argparse.Namespace, cells: list[Any]) -> None:
-    """Start a worker for each data set; if a peer crashes or hangs, note it and go on without that fit."""
-    folder, todo = cell_folder(options), list(cells)
-    deaths: dict[str, int] = {}
-    while todo:
-        batch = [cell for cell in todo if cell.data == todo[0].data]
-        began = {cell.name: _stamp(folder / f"{cell.file}.json") for cell in batch}
-        why = _watch(options, folder, batch)
-        undone = [cell for cell in batch if _stamp(folder / f"{cell.file}.json") == began[cell.name]]
-        todo = [cell for cell in todo if cell not in batch or cell in undone]
-        if undone:
-            current = undone[0]
-            deaths[current.name] = deaths.get(current.name, 0) + 1
-            if not _blame(folder / f"{current.file}.partial", why) or deaths[current.name] >= DEATHS:
-                print(f"{current.name}: given up, {why}; see {folder / 'worker.log'}", flush=True)
-                (folder / f"{current.file}.json").write_text(json.dumps({"cell": current.name, "error": why}) + "\n")
-                todo.remove(current)
-
-
-def _stamp(path: Path) -> int:
-    return path.stat().st_mtime_ns if path.exists() else 0
-
-
-def _watch(options: argparse.Namespace, folder: Path, batch: list[Any]) -> str:
-    """Run a worker to its end, or to the end of its patience; says how it ended."""
-    passed = ["--data", options.data, "--output", options.output, "--threads", options.threads]
+def supervise(options: argparse.Namespace, cells: Sequence[Cell], peers: Sequence[str]) -> None:
+    """In the parent: a worker for each data set."""
+    passed = ["--data", options.data, "--output", options.output, "--threads", options.threads, "--peers", ",".join(peers)]
     passed += ["--quick"] * options.quick + ["--ours"] * options.ours + ["--again"] * options.again
-    passed += ["--peers", ",".join(options.peers)] if options.peers else []
-    command = [sys.executable, __file__, *map(str, passed), "--worker", *[cell.name for cell in batch]]
-    patience = 120.0 if options.quick else 400.0
-    waiting = {cell.name: _stamp(folder / f"{cell.file}.json") for cell in batch}
-    output = (folder / "worker.log").open("a")  # some peers print, and a crash leaves its traces here
-    worker = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
-    try:
-        while worker.poll() is None:
-            time.sleep(0.3)
-            for cell in batch:
-                done = folder / f"{cell.file}.json"
-                if cell.name in waiting and _stamp(done) != waiting[cell.name]:
-                    del waiting[cell.name]
-                    _tell(json.loads(done.read_text()))
-                partial = folder / f"{cell.file}.partial"
-                if partial.exists() and time.time() - partial.stat().st_mtime > patience:
-                    worker.kill()
-                    worker.wait()
-                    return f"killed after {patience:.0f} s in one fit"
-    except KeyboardInterrupt:
-        worker.kill()
-        raise
-    for cell in batch:
-        if cell.name in waiting and _stamp(folder / f"{cell.file}.json") != waiting[cell.name]:
-            _tell(json.loads((folder / f"{cell.file}.json").read_text()))
-    return f"crashed (exit {worker.returncode})"
+
+    def command(batch: Sequence[Cell]) -> list[str]:
+        return [sys.executable, __file__, *map(str, passed), "--worker", *[cell.name for cell in batch]]
+
+    Supervisor(cell_folder(options), command, options.threads, 120.0 if options.quick else 400.0, tell).run(cells)
 
 
-def _blame(partial: Path, why: str) -> bool:
-    """Note in the log of a cell which fit the worker died in; False if it was not a peer's."""
-    lines = partial.read_text().splitlines() if partial.exists() else []
-    last = json.loads(lines[-1]) if lines else {"event": "none", "solver": ""}
-    if last["event"] != "start" or last["solver"] in ("reference", "saddlery"):
-        return False
-    with partial.open("a") as handle:
-        handle.write(json.dumps({"event": "died", "solver": last["solver"], "setting": last["setting"], "why": why}) + "\n")
-    return True
-
-
-def _tell(result: dict[str, Any]) -> None:
-    from peers_lib.report import KEYS, ratio_text, rows
-
-    for row in rows([result]):
+def tell(result: dict[str, Any]) -> None:
+    """A line for each cell that is done."""
+    if "error" in result:
+        print(f"{result['cell']}: given up, {result['error']}; see worker.log", flush=True)
+    for row in report.rows([result]):
         best = [ranking[0][1] if ranking else "-" for ranking in row.ranking.values()]
-        ratios = [f"{ratio_text(row.ratio(key)):>9} ({who})" for key, who in zip(KEYS, best, strict=True)]
+        ratios = [f"{report.ratio_text(row.ratio(key)):>9} ({who})" for key, who in zip(row.keys, best, strict=True)]
         print(f"{row.cell:28}", *ratios, flush=True)
+
+
+def stem(threads: int) -> str:
+    """What the files of results are called."""
+    return f"peers-{threads}-thread{'s' if threads > 1 else ''}"
 
 
 def unpack(options: argparse.Namespace, threads: int) -> None:
     """The cells of the last report as files of their own, where these are gone: what was searched once is not searched again."""
-    report, folder = options.output / f"peers-{threads}-thread{'s' if threads > 1 else ''}.json", cell_folder(options, threads)
-    for result in json.loads(report.read_text())["cells"] if report.exists() else ():
+    last, folder = options.output / f"{stem(threads)}.json", cell_folder(options, threads)
+    for result in json.loads(last.read_text())["cells"] if last.exists() else ():
         target = folder / f"{result['cell'].replace(':', '-')}.json"
         if not target.exists():
             target.write_text(json.dumps(result) + "\n")
 
 
-def found(options: argparse.Namespace, cell: Any) -> dict[str, Any] | None:
+def found(options: argparse.Namespace, cell: Cell) -> dict[str, Any] | None:
     """An earlier result of a cell; with `--again`, settings that were found with one thread serve for more."""
     for threads in (options.threads, 1) if options.again else (options.threads,):
         file = cell_folder(options, threads) / f"{cell.file}.json"
@@ -194,24 +130,20 @@ def found(options: argparse.Namespace, cell: Any) -> dict[str, Any] | None:
 def main() -> None:
     """Measure, then report."""
     options = parse()
-    with_threads(options.threads)
-    sys.path.insert(0, str(HERE))
-    from peers_lib import report
-    from peers_lib.cells import CELLS
-    from peers_lib.rivals import all_rivals
-
     if options.worker:
-        work(options)
+        measure(options)
         return
+    try:
+        peers = probe(rivals_of(options.peers or None))
+    except InputError as error:
+        sys.exit(str(error))
     if options.check:
-        from peers_lib.check import check
-
-        sys.exit(check(options.peers))
+        sys.exit(check(peers))
+    missing = {**NOT_INSTALLABLE, **peers.missing}
     cells = [cell for cell in CELLS if re.search(options.cells, cell.name)]
-    rivals, missing = all_rivals(options.threads, options.peers)
     if options.list:
         print(*[cell.name for cell in cells], sep="\n")
-        print("\npeers:", *[f"{rival.name} {rival.version()}" for rival in rivals], sep="\n  ")
+        print("\npeers:", *[f"{peer.name} {peer.version}" for peer in peers.here.values()], sep="\n  ")
         print("\nnot available:", *[f"{name}: {why}" for name, why in missing.items()], sep="\n  ")
         return
     folder = cell_folder(options)
@@ -223,11 +155,15 @@ def main() -> None:
                 (folder / f"{cell.file}{suffix}").unlink(missing_ok=True)
     done = [cell for cell in cells if found(options, cell)]
     if not options.report:
-        supervise(options, done if options.ours or options.again else [cell for cell in cells if cell not in done])
+        todo = done if options.ours or options.again else [cell for cell in cells if cell not in done]
+        supervise(options, todo, list(peers.here))
     files = [folder / f"{cell.file}.json" for cell in CELLS]
     results = [json.loads(file.read_text()) for file in files if file.exists()]
-    print(report.text_table(report.rows(results)))
-    print(*[f"wrote {path}" for path in report.write_all(results, options.output, options.threads, missing)], sep="\n")
+    table, place = report.rows(results), options.output / stem(options.threads)
+    print(report.text_table(table))
+    written = report.write_all(report.document(results, options.threads, missing), place, ORIGIN)
+    pictures.plot_ratios(table, place.parent / f"{place.name}.png")
+    print(*[f"wrote {path}" for path in (*written, f"{place}.png")], sep="\n")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What came out: a table of ratios, JSON, Markdown and a plot."""
+"""What came out: rows, their ratios and means, as text, JSON and Markdown; ``pictures`` draws them."""
 
 from __future__ import annotations
 
@@ -8,40 +8,66 @@ import math
 import os
 import platform
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from .measure import TARGETS
+__all__ = [
+    "Row",
+    "document",
+    "keys_of",
+    "markdown",
+    "milliseconds",
+    "ratio_text",
+    "rows",
+    "short",
+    "summary",
+    "text_table",
+    "versions",
+    "write_all",
+]
 
-__all__ = ["Row", "rows", "text_table", "versions", "write_all"]
-
-KEYS = [f"{target:.0e}" for target in TARGETS]
 PACKAGES = ("saddlery", "numpy", "scipy", "numba", "scikit-learn", "liblinear-official", "celer", "skglm", "cyanure", "snapml")
 MORE_PACKAGES = ("python-glmnet", "glum", "blitzl1")
 
 
 class Row:
-    """One cell, read for the table: times by CPU (one thread) or by the clock (several)."""
+    """One cell, read for the table: times by CPU (one thread) or by the clock (several).
+
+    `keys` are the targets as results name them, from loose to tight.
+    """
 
     def __init__(self, result: dict[str, Any]):
         self.cell: str = result["cell"]
         self.clock = "cpu" if result["threads"] == 1 else "wall"
+        self.keys: list[str] = list(result["ours"])
         self.certified: float = result["reference"]["certified"]
-        self.ours = {key: result["ours"][key][self.clock] if result["ours"][key]["reached"] else None for key in KEYS}
+        self.ours: dict[str, float | None] = {
+            key: result["ours"][key][self.clock] if result["ours"][key]["reached"] else None for key in self.keys
+        }
         self.raw: float | None = (result.get("raw") or {}).get(self.clock)
-        self.solver: str = result["ours"][KEYS[-1]]["solver"]
-        self.ranking = {key: self._rank(result["peers"], key) for key in KEYS}
-        self.unreached = sorted(name for name, peer in result["peers"].items() if peer["times"][KEYS[-1]] is None)
+        self.solver: str = result["ours"][self.last]["solver"]
+        self.ranking = {key: self._rank(result["peers"], key) for key in self.keys}
+        self.unreached = {name: peer["note"] for name, peer in sorted(result["peers"].items()) if peer["times"][self.last] is None}
+
+    @property
+    def last(self) -> str:
+        """The tightest target."""
+        return self.keys[-1]
 
     def _rank(self, peers: dict[str, Any], key: str) -> list[tuple[float, str]]:
         return sorted((peer["times"][key][self.clock], name) for name, peer in peers.items() if peer["times"][key])
 
     def ratio(self, key: str) -> float | None:
         """Time of the best peer over ours: 0 if ours was not certified, None if no peer arrived."""
-        if self.ours[key] is None:
+        mine = self.ours[key]
+        if mine is None:
             return 0.0
-        return self.ranking[key][0][0] / self.ours[key] if self.ranking[key] else None
+        return self.ranking[key][0][0] / mine if self.ranking[key] else None
+
+    def best(self, key: str, count: int) -> str:
+        """The fastest peers and their milliseconds."""
+        return ", ".join(f"{name} {milliseconds(seconds)}" for seconds, name in self.ranking[key][:count])
 
 
 def rows(results: Iterable[dict[str, Any]]) -> list[Row]:
@@ -49,10 +75,15 @@ def rows(results: Iterable[dict[str, Any]]) -> list[Row]:
     return [Row(result) for result in results if "error" not in result]
 
 
+def keys_of(table: Sequence[Row]) -> list[str]:
+    """The targets; those of all rows are the same."""
+    return table[0].keys if table else []
+
+
 def summary(table: list[Row]) -> dict[str, dict[str, Any]]:
     """Geometric mean, minimum and losers at each target, over the cells in which a peer arrived."""
     out = {}
-    for key in KEYS:
+    for key in keys_of(table):
         ratios = {row.cell: row.ratio(key) for row in table}
         known = {cell: ratio for cell, ratio in ratios.items() if ratio is not None}
         positive = [ratio for ratio in known.values() if ratio > 0.0]
@@ -77,14 +108,27 @@ def ratio_text(ratio: float | None) -> str:
     return "no peer" if ratio is None else "not certified" if ratio == 0.0 else f"{ratio:.2f}"
 
 
+def short(key: str) -> str:
+    """A target as people write it.
+
+    Examples
+    --------
+    >>> short("1e-03"), short("0.00025")
+    ('1e-3', '0.00025')
+    """
+    return key.replace("e-0", "e-")
+
+
 def text_table(table: list[Row]) -> str:
     """The table as text."""
-    width = max([len(row.cell) for row in table], default=10)
-    lines = [f"{'cell':{width}}  " + "  ".join(f"{'ratio ' + key:>13}" for key in KEYS) + f"   ours ms at {KEYS[-1]}; best peers"]
+    keys, width = keys_of(table), max([len(row.cell) for row in table], default=10)
+    lines = []
+    if keys:
+        heads = "  ".join(f"{'ratio ' + key:>13}" for key in keys)
+        lines.append(f"{'cell':{width}}  {heads}   ours ms at {keys[-1]}; best peers")
     for row in table:
-        ratios = "  ".join(f"{ratio_text(row.ratio(key)):>13}" for key in KEYS)
-        best = ", ".join(f"{name} {milliseconds(seconds)}" for seconds, name in row.ranking[KEYS[-1]][:3])
-        lines.append(f"{row.cell:{width}}  {ratios}   {milliseconds(row.ours[KEYS[-1]])}; {best}")
+        ratios = "  ".join(f"{ratio_text(row.ratio(key)):>13}" for key in keys)
+        lines.append(f"{row.cell:{width}}  {ratios}   {milliseconds(row.ours[row.last])}; {row.best(row.last, 3)}")
     for key, facts in summary(table).items():
         mean, least = facts["geometric_mean"], facts["minimum"]
         if mean is not None:
@@ -114,92 +158,68 @@ def machine() -> dict[str, Any]:
     return facts
 
 
-def write_all(results: list[dict[str, Any]], folder: Path, threads: int, missing: dict[str, str]) -> list[Path]:
-    """JSON, Markdown and a plot."""
-    folder.mkdir(parents=True, exist_ok=True)
-    table, stem = rows(results), folder / f"peers-{threads}-thread{'s' if threads > 1 else ''}"
+def document(results: list[dict[str, Any]], threads: int, missing: dict[str, str]) -> dict[str, Any]:
+    """Everything as one JSON object."""
     facts = {"machine": machine(), "versions": versions(), "threads": threads, "not_available": missing}
-    document = {**facts, "summary": summary(table), "cells": results}
-    paths = [stem.with_suffix(suffix) for suffix in (".json", ".md", ".png")]
-    paths[0].write_text(json.dumps(document) + "\n")
-    paths[1].write_text(markdown(table, results, facts))
-    plot(table, paths[2])
+    return {**facts, "summary": summary(rows(results)), "cells": results}
+
+
+def write_all(told: dict[str, Any], stem: Path, origin: str) -> list[Path]:
+    """A document as JSON and Markdown, with `stem` and their suffixes as names."""
+    paths = [stem.parent / f"{stem.name}{suffix}" for suffix in (".json", ".md")]
+    paths[0].write_text(json.dumps(told) + "\n")
+    paths[1].write_text(markdown(told, origin))
     return paths
 
 
-def markdown(table: list[Row], results: list[dict[str, Any]], facts: dict[str, Any]) -> str:
-    """The results as a page."""
-    threads, clock = facts["threads"], "CPU" if facts["threads"] == 1 else "wall"
+def markdown(told: dict[str, Any], origin: str) -> str:
+    """A document as a page; `origin` says what wrote it."""
+    results, threads = told["cells"], told["threads"]
+    table, clock = rows(results), "CPU" if threads == 1 else "wall"
+    keys = keys_of(table)
     quick = " Quick run: fits above one second were timed once." if any(r.get("quick") for r in results) else ""
     lines = [
         f"# Against the peers, {threads} thread{'s' if threads > 1 else ''}",
         "",
-        f"Written by `benchmarks/peers.py`; `benchmarks/README.md` says how to read it. {clock} times; ratio = best peer / ours: "
+        f"{origin} {clock} times; ratio = best peer / ours: "
         "above 1 we are faster. Ours is the time to a *certified* relative gap; a peer's is that of its fastest "
         "setting whose solution is that near to the known optimum, without a certificate and without conversion of formats."
         f"{quick}",
         "",
-        "Machine: " + ", ".join(f"{key} {value}" for key, value in facts["machine"].items()) + ".",
+        "Machine: " + ", ".join(f"{key} {value}" for key, value in told["machine"].items()) + ".",
         "",
-        "Versions: " + ", ".join(f"{name} {version}" for name, version in facts["versions"].items()) + ".",
+        "Versions: " + ", ".join(f"{name} {version}" for name, version in told["versions"].items()) + ".",
         "",
-        "Not available: " + "; ".join(f"{name} ({why})" for name, why in facts["not_available"].items()) + ".",
+        "Not available: " + ("; ".join(f"{name} ({why})" for name, why in told["not_available"].items()) or "none") + ".",
         "",
         "| target | cells | geometric mean | minimum | slower than the best peer in | no peer arrives |",
         "|---|---|---|---|---|---|",
     ]
-    totals = summary(table)
-    for key, total in totals.items():
+    for key, total in told["summary"].items():
         mean, least = total["geometric_mean"], total["minimum"]
         cells = f"{mean:.2f} | {least[1]:.2f} ({least[0]})" if mean is not None else "- | -"
         lines.append(f"| {key} | {total['cells']} | {cells} | {len(total['losers'])} | {len(total['without_peer'])} |")
-    heads = (
-        "cell",
-        "optimum known to",
-        "ratio 1e-3",
-        "1e-4",
-        "1e-6",
-        "ours, ms",
-        "from raw arrays",
-        "solver",
-        "best peers at 1e-6, ms",
-        "did not arrive",
-    )
-    lines += ["", f"| {' | '.join(heads)} |"]
-    lines += ["|" + "---|" * len(heads)]
-    for row in table:
-        ratios = " | ".join(ratio_text(row.ratio(key)) for key in KEYS)
-        mine = " / ".join(milliseconds(row.ours[key]) for key in KEYS)
-        best = ", ".join(f"{name} {milliseconds(seconds)}" for seconds, name in row.ranking[KEYS[-1]][:4]) or "none"
-        away = ", ".join(row.unreached) or "-"
-        lines.append(
-            f"| {row.cell} | {row.certified:.0e} | {ratios} | {mine} | {milliseconds(row.raw)} | {row.solver} | {best} | {away} |"
-        )
-    for key, total in totals.items():
+    lines += ["", *_table_lines(table, keys)]
+    for key, total in told["summary"].items():
         losers = ", ".join(f"{cell} {ratio}" for cell, ratio in total["losers"].items()) or "none"
         lines += ["", f"Slower than the best peer at {key}: {losers}."]
     errors = [f"{result['cell']}: {result['error']}" for result in results if "error" in result]
     return "\n".join([*lines, *(["", *errors] if errors else []), ""])
 
 
-def plot(table: list[Row], path: Path) -> None:
-    """Ratios of all cells on a logarithmic axis."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    last = KEYS[-1]
-    shown = sorted((row for row in table if row.ratio(last)), key=lambda row: row.ratio(last))
-    figure, axes = plt.subplots(figsize=(8, 1.5 + 0.16 * max(len(shown), 4)), layout="constrained")
-    for key, marker, colour in zip(KEYS, "^so", ("#9ecae1", "#4292c6", "#08306b"), strict=True):
-        points = [(row.ratio(key), place) for place, row in enumerate(shown) if row.ratio(key)]
-        if points:
-            axes.scatter(*zip(*points, strict=True), marker=marker, s=14, color=colour, label=f"to {key}", zorder=3)
-    axes.axvline(1.0, color="#b2182b", linewidth=1)
-    axes.set(xscale="log", xlabel="time of the best peer / ours (right of the line we are faster)")
-    axes.set_yticks(range(len(shown)), [row.cell for row in shown], fontsize=6)
-    axes.grid(axis="x", which="both", linewidth=0.3)
-    axes.legend(loc="lower right", fontsize=8)
-    figure.savefig(path, dpi=130)
-    plt.close(figure)
+def _table_lines(table: list[Row], keys: list[str]) -> list[str]:
+    """The cells of a page."""
+    if not keys:
+        return []
+    ratios = [("ratio " if at == 0 else "") + short(key) for at, key in enumerate(keys)]
+    after = ["ours, ms", "from raw arrays", "solver", f"best peers at {short(keys[-1])}, ms", "did not arrive"]
+    heads = ["cell", "optimum known to", *ratios, *after]
+    lines = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
+    for row in table:
+        ratio = " | ".join(ratio_text(row.ratio(key)) for key in keys)
+        mine = " / ".join(milliseconds(row.ours[key]) for key in keys)
+        best, away = row.best(row.last, 4) or "none", ", ".join(row.unreached) or "-"
+        lines.append(
+            f"| {row.cell} | {row.certified:.0e} | {ratio} | {mine} | {milliseconds(row.raw)} | {row.solver} | {best} | {away} |"
+        )
+    return lines

@@ -1,39 +1,19 @@
-"""The cells of the comparison: data x objective, as data; and what a cell becomes once its data are loaded."""
+"""A cell of a comparison, data and an objective; and what it becomes once its data are loaded."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from .objectives import Objective, alpha_max
-from .rivals import Rival
+from saddlery.bench.objectives import Objective, alpha_max
+from saddlery.bench.rivals import Rival
 
-__all__ = ["CELLS", "Cell", "Part", "Task"]
+__all__ = ["Cell", "Part", "Task"]
 
-BINARY = ("a9a", "w8a", "ijcnn1", "mushrooms", "news20", "leu", "duke", "colon", "mnist8", "synth_sparse", "synth_dense")
-WITHOUT_DUKE = tuple(name for name in BINARY if name != "duke")
-REGRESSION = ("cpusmall", "housing", "abalone", "a9a", "w8a", "news20", "leu", "synth_sparse_reg", "synth_dense_reg")
-NO_RATIO = (None,)  # strength 1 / n, that is C = 1
-
-# name, task, loss, l1_ratio, strengths as parts of alpha_max, data
-TABLE = (
-    ("l1log", "fit", "logistic", 1.0, (0.1, 0.01, 0.001), BINARY),
-    ("enlog", "fit", "logistic", 0.5, (0.1, 0.01), WITHOUT_DUKE),
-    ("l2log", "fit", "logistic", 0.0, NO_RATIO, WITHOUT_DUKE),
-    ("hinge", "fit", "hinge", 0.0, NO_RATIO, WITHOUT_DUKE),
-    ("sqhinge", "fit", "squared_hinge", 0.0, NO_RATIO, WITHOUT_DUKE),
-    ("l1sqh", "fit", "squared_hinge", 1.0, (0.1, 0.01), WITHOUT_DUKE),
-    ("lasso", "fit", "squared", 1.0, (0.1, 0.01), REGRESSION),
-    ("enet", "fit", "squared", 0.5, (0.1, 0.01), REGRESSION),
-    ("ovr", "ovr", "logistic", 1.0, (0.1, 0.01), ("news20_multi", "mnist_multi")),
-    ("path", "path", "logistic", 1.0, (0.01,), ("a9a", "w8a", "news20", "leu", "synth_sparse", "synth_dense")),
-    ("lassopath", "path", "squared", 1.0, (0.01,), ("cpusmall", "news20", "leu", "synth_sparse_reg", "synth_dense_reg")),
-    ("cv", "cv", "logistic", 1.0, (0.01,), ("a9a", "news20", "leu")),
-    ("lassocv", "cv", "squared", 1.0, (0.01,), ("cpusmall", "news20", "leu")),
-)
 PATH_POINTS = 20  # from just below alpha_max, where all weights are zero, down to the given part of it
 FOLDS = 5
 
@@ -47,24 +27,13 @@ class Cell:
     task: str  # "fit", "ovr" (one-vs-rest), "path" (20 strengths) or "cv" (such a path on each of five folds)
     loss: str
     l1_ratio: float
-    ratio: float | None  # strength as a part of alpha_max; None: 1 / n
+    ratio: float | None = None  # strength as a part of alpha_max
+    alpha: float | None = None  # or itself; without both it is 1 / n, that is C = 1
 
     @property
     def file(self) -> str:
         """A name for files."""
-        return self.name.replace(":", "-")
-
-
-def _cells() -> list[Cell]:
-    cells = []
-    for name, task, loss, l1_ratio, ratios, sets in TABLE:
-        for ratio in ratios:
-            suffix = f"-{ratio:g}" if len(ratios) > 1 else ""
-            cells += [Cell(f"{data}:{name}{suffix}", data, task, loss, l1_ratio, ratio) for data in sets]
-    return cells
-
-
-CELLS = _cells()
+        return re.sub(r"[^\w.+-]", "-", self.name)
 
 
 class Part(NamedTuple):
@@ -83,15 +52,14 @@ class Task:
 
     def __init__(self, cell: Cell, X: Any, y: np.ndarray):
         self.cell, self.X, self.y = cell, X, y
-        first = np.where(y == 0, 1.0, -1.0) if cell.task == "ovr" else y
-        self.objective = Objective(cell.loss, 1.0 / len(y), cell.l1_ratio)
-        if cell.ratio is not None:
-            tops = [alpha_max(X, signs, cell.loss, cell.l1_ratio) for signs in self._targets()]
-            self.objective = self.objective.at(cell.ratio * max(tops))
-        top = self.objective.alpha / (cell.ratio or 1.0)
-        grid = np.geomspace(top, self.objective.alpha, PATH_POINTS + 1)[1:]
-        self.alphas = grid if cell.task in ("path", "cv") else None
-        self.folds = self._folds(first) if cell.task == "cv" else []
+        self.objective = Objective(cell.loss, cell.alpha or 1.0 / len(y), cell.l1_ratio)
+        self.alphas = np.zeros(0)  # the strengths of a path
+        if cell.ratio is not None or cell.task in ("path", "cv"):
+            top = max(alpha_max(X, signs, cell.loss, cell.l1_ratio) for signs in self._targets())
+            self.objective = self.objective.at(self.objective.alpha if cell.ratio is None else cell.ratio * top)
+            if cell.task in ("path", "cv"):
+                self.alphas = np.geomspace(top, self.objective.alpha, PATH_POINTS + 1)[1:]
+        self.folds = self._folds(y) if cell.task == "cv" else []
         self.parts = self._parts()
 
     def _targets(self) -> list[np.ndarray]:
@@ -106,7 +74,7 @@ class Task:
         return list(splitter.split(np.zeros((len(y), 1)), y))
 
     def _parts(self) -> list[Part]:
-        if self.alphas is None:
+        if not self.alphas.size:
             return [Part(self.X, signs, self.objective) for signs in self._targets()]
         if not self.folds:
             return [Part(self.X, self.y, self.objective.at(alpha)) for alpha in self.alphas]

@@ -1,7 +1,7 @@
-"""What a rival is: one small adapter for each peer, and the list of all of them.
+"""What a rival is: one small adapter for each peer; and how it is found by its name.
 
 Every adapter fits ``Objective`` exactly: no intercept, no penalised bias, no standardised columns. `prepare` makes the peer's
-favourite format outside of the timing; `fit` is what is timed.
+favourite format outside of the timing; `fit` is what is timed. Adapters of one's own are named as ``module:Class``.
 """
 
 from __future__ import annotations
@@ -15,10 +15,23 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from .objectives import Objective
+from saddlery.bench.objectives import Objective
+from saddlery.errors import InputError
 
-__all__ = ["Rival", "all_rivals", "columns_first", "rows_first", "tolerances"]
+__all__ = [
+    "INSTALL",
+    "NOT_INSTALLABLE",
+    "Rival",
+    "columns_first",
+    "known",
+    "load",
+    "rivals_of",
+    "rounds",
+    "rows_first",
+    "tolerances",
+]
 
+INSTALL = "pip install 'saddlery[bench]'"
 NOT_INSTALLABLE = {"sklearn-contrib-lightning": "no wheel for this Python, and its source does not build with NumPy 2"}
 
 
@@ -53,13 +66,13 @@ def _sparse(X: Any) -> Any:
 class Rival:
     """One peer with one algorithm.
 
-    Class attributes: `name`; `package`, the distribution whose version is noted; `modules` to import; `kinds`, the pairs
+    Its settings are numbers, or what JSON can hold else, from loose to tight. Class attributes: `name`; `package`, the distribution whose version is noted; `modules` to import; `kinds`, the pairs
     (loss, penalty) that it minimises exactly; `max_columns` beyond which it is not asked; `warm` says that `fit` uses `start`;
     `threaded` that it may run in several threads of one process at once.
     """
 
     name: ClassVar[str]
-    package: ClassVar[str]
+    package: ClassVar[str] = ""
     modules: ClassVar[tuple[str, ...]] = ()
     kinds: ClassVar[frozenset[tuple[str, str]]]
     max_columns: ClassVar[float] = float("inf")
@@ -118,19 +131,55 @@ class Rival:
     @classmethod
     def version(cls) -> str:
         """The version of the peer."""
-        return importlib.metadata.version(cls.package)
+        return importlib.metadata.version(cls.package) if cls.package else ""
 
 
-def all_rivals(threads: int = 1, names: Sequence[str] | None = None) -> tuple[list[Rival], dict[str, str]]:
-    """The rivals that can be imported here, and why the others cannot."""
-    from . import other_rivals, sklearn_rivals
+# --------------------------------------------------------------------------- by name
 
-    rivals, missing = [], dict(NOT_INSTALLABLE)
-    for cls in (*sklearn_rivals.RIVALS, *other_rivals.RIVALS):
-        if names and cls.name not in names and cls.package not in names:
-            continue
-        try:
-            rivals.append(cls(threads))
-        except Exception as error:  # a broken peer must not stop the others
-            missing[cls.name] = f"{type(error).__name__}: {error}"
-    return rivals, missing
+
+def known() -> dict[str, type[Rival]]:
+    """The adapters that come with the library, by name; nothing of the peers is imported."""
+    from saddlery.bench import other_rivals, sklearn_rivals
+
+    return {cls.name: cls for cls in (*sklearn_rivals.RIVALS, *other_rivals.RIVALS)}
+
+
+def rivals_of(names: Sequence[str] | None = None, kind: tuple[str, str] | None = None) -> list[str]:
+    """The names that :func:`load` takes, for names of peers, of their packages, or ``module:Class``.
+
+    Parameters
+    ----------
+    names : sequence of str, optional
+        All by default.
+    kind : (loss, penalty), optional
+        Leaves out those that are known not to minimise this.
+
+    Raises
+    ------
+    InputError
+        If there is no peer of a name.
+
+    Examples
+    --------
+    >>> rivals_of(["glum", "liblinear-official"], ("logistic", "l1"))
+    ['liblinear', 'glum']
+    """
+    table = known()
+    wanted = set(table if names is None else names)
+    own = [name for name in names or () if ":" in name]
+    found = [name for name, cls in table.items() if name in wanted or cls.package in wanted]
+    strange = wanted - set(own) - set(found) - {table[name].package for name in found}
+    if strange:
+        packages = dict.fromkeys(cls.package for cls in table.values())
+        raise InputError(
+            f"no peer is called {sorted(strange)[0]!r}: take some of {', '.join(table)}, or all of a package ({', '.join(packages)})"
+        )
+    return [name for name in found if kind is None or kind in table[name].kinds] + own
+
+
+def load(name: str) -> type[Rival]:
+    """The adapter of this name; ``module:Class`` is imported."""
+    if ":" not in name:
+        return known()[name]
+    module, _, cls = name.partition(":")
+    return getattr(importlib.import_module(module), cls)

@@ -7,20 +7,20 @@ import json
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from . import ours
-from .cells import Task
-from .rivals import Rival
+from saddlery.bench import ours
+from saddlery.bench.rivals import Rival
+from saddlery.bench.tasks import Task
 
-__all__ = ["TARGETS", "Budget", "Log", "measure_cell"]
+__all__ = ["Budget", "Log", "key_of", "measure_cell"]
 
-TARGETS = (1e-3, 1e-4, 1e-6)
+OURS, RAW, REFERENCE = "saddlery", "saddlery from raw arrays", "reference"  # our names in logs; all others are of peers
 CONTENDER = 2.0  # who needs more than this many times the best time is not timed again
 SHORT = 0.05  # seconds: below, a run is preceded by an untimed one, so that caches are as warm as for the others
 ENOUGH = 0.02  # seconds: what is shorter is repeated for so long
@@ -29,14 +29,20 @@ COLD = 0.001  # seconds that a first run may lose in cold caches, so that its or
 
 @dataclass(frozen=True)
 class Budget:
-    """How long to try, and how often to repeat."""
+    """How accurate, how long to try, and how often to repeat."""
 
+    targets: tuple[float, ...] = (1e-3, 1e-4, 1e-6)  # parts of the optimum, from loose to tight
     quick: bool = False
     fit_seconds: float = 20.0  # a ladder ends with the first fit that took longer
     factor: float = 30.0  # or with the first that took this many times the best time to the last target
     least: float = 1.0  # but not before this
     reference_seconds: float = 60.0
     accuracy: float = 1e-10  # of the reference
+
+    @property
+    def last(self) -> float:
+        """The tightest target."""
+        return self.targets[-1]
 
     def limit(self, best: float) -> float:
         """CPU seconds after which a ladder ends."""
@@ -47,6 +53,18 @@ class Budget:
         if self.quick:
             return 3 if seconds < 1.0 else 1
         return 9 if seconds < 0.02 else 5 if seconds < 0.2 else 3
+
+
+def key_of(target: float) -> str:
+    """A target as results name it.
+
+    Examples
+    --------
+    >>> key_of(1e-3), key_of(2.5e-4)
+    ('1e-03', '0.00025')
+    """
+    short = f"{target:.0e}"
+    return short if float(short) == target else f"{target:g}"
 
 
 class Log:
@@ -78,7 +96,8 @@ def timed(function: Callable[[], Any], warm: bool = False) -> tuple[float, float
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            runs, spent = [], 0.0
+            runs: list[tuple[float, float]] = []
+            spent = 0.0
             if warm:
                 function()
             while not runs or (warm and spent < ENOUGH):
@@ -101,8 +120,8 @@ def measure_cell(
     the contenders in the same rounds; without, the peers' times are kept.
     """
     if known is None:
-        log.write(event="start", solver="reference", setting=None, time=time.time())
-        base = ours.reference(task, budget.accuracy, budget.reference_seconds)
+        _begin(log, REFERENCE, None)
+        base = ours.reference(task, budget.accuracy, budget.reference_seconds, lambda name: _begin(log, REFERENCE, name))
         best = task.values(base.weights)
         bound = best - base.gaps
     else:
@@ -114,21 +133,26 @@ def measure_cell(
         best = np.min([best, *seen], axis=0)
     for ladder in ladders.values():
         for record in ladder["steps"]:
-            record["suboptimality"] = _worst(record.get("values"), best, record.get("suboptimality"))
+            if "values" in record:  # earlier results hold the suboptimality alone
+                record["suboptimality"] = worst(record["values"], best)
     jobs = _jobs(task, mine, ladders if peers_too else {}, rivals, threads, budget) + _raw_job(task, mine, threads, budget)
     times = _rounds(jobs, budget, log)
     return {
         "cell": task.cell.name,
         "task": task.cell.task,
-        "objective": {"loss": task.cell.loss, "penalty": task.objective.penalty, "alpha": task.objective.alpha},
+        "objective": {**asdict(task.objective), "penalty": task.objective.penalty},
         "data": _facts(task),
         "threads": threads,
         "quick": budget.quick,
         "reference": {"values": best.tolist(), "bounds": bound.tolist(), "certified": float(np.max((best - bound) / best))},
         "ours": _ours_times(task, mine, times, best),
-        "raw": times.get(("saddlery from raw arrays", TARGETS[-1])),
-        "peers": {name: _peer_times(name, ladder, times) for name, ladder in ladders.items()} if peers_too else ladders,
+        "raw": times.get((RAW, budget.last)),
+        "peers": {name: _peer_times(name, ladder, times, budget) for name, ladder in ladders.items()} if peers_too else ladders,
     }
+
+
+def _begin(log: Log, solver: str, setting: Any) -> None:
+    log.write(event="start", solver=solver, setting=setting, time=time.time())
 
 
 def _facts(task: Task) -> dict[str, Any]:
@@ -136,9 +160,9 @@ def _facts(task: Task) -> dict[str, Any]:
     return {"rows": task.X.shape[0], "columns": task.X.shape[1], "nonzeros": int(task.X.nnz) if sparse else None}
 
 
-def _worst(values: Any, best: np.ndarray, otherwise: float | None = None) -> float | None:
+def worst(values: Any, best: np.ndarray) -> float:
     """The largest relative suboptimality of all parts."""
-    return otherwise if values is None else float(np.max((np.asarray(values) - best) / best))
+    return float(np.max((np.asarray(values) - best) / best))
 
 
 # --------------------------------------------------------------------------- ours
@@ -152,44 +176,44 @@ def tolerance(task: Task, best: np.ndarray, target: float) -> float:
 def _first_ours(task: Task, best: np.ndarray, budget: Budget, threads: int, log: Log) -> dict[float, dict[str, Any]]:
     """One run for each target: warms up, and shows whether the certified gap is reached; if not, tighter ones are not tried."""
     records: dict[float, dict[str, Any]] = {}
-    for target in TARGETS:
+    for target in budget.targets:
         tol = tolerance(task, best, target)
-        log.write(event="start", solver="saddlery", setting=target, time=time.time())
+        _begin(log, OURS, target)
         run = ours.runner(task, tol, threads, 3 * budget.fit_seconds)
         cpu, wall, result = timed(run)
-        if cpu < budget.fit_seconds or target == TARGETS[0]:  # the first of all may have compiled
+        if cpu < budget.fit_seconds or target == budget.targets[0]:  # the first of all may have compiled
             cpu, wall, result = timed(run)
         got = ours.answer(task, result, tol, 3 * budget.fit_seconds)
         gap, values = float(np.max(got.gaps / best)), task.values(got.weights).tolist()
         reached = gap <= target * (1 + 1e-9)
         record = {"cpu": cpu, "wall": wall, "tol": tol, "gap": gap, "values": values, "solver": got.solver, "reached": reached}
         records[target] = record
-        log.write(event="done", solver="saddlery", setting=target)
+        log.write(event="done", solver=OURS, setting=target)
         if not reached:
-            return dict.fromkeys(TARGETS, record) | records
+            return dict.fromkeys(budget.targets, record) | records
     return records
 
 
 def _ours_times(task: Task, mine: dict[float, dict[str, Any]], times: dict, best: np.ndarray) -> dict[str, Any]:
     out = {}
     for target, record in mine.items():
-        low = _worst(record["values"], best)
+        low = worst(record["values"], best)
         kept = {key: record[key] for key in ("tol", "gap", "solver")}
         # A gap that is certified to the target and a value above it cannot both be right: such a run does not count.
-        reached = record["reached"] and low is not None and low <= target
-        out[f"{target:.0e}"] = {**times["saddlery", target], **kept, "suboptimality": low, "reached": reached}
+        reached = record["reached"] and low <= target
+        out[key_of(target)] = {**times[OURS, target], **kept, "suboptimality": low, "reached": reached}
     return out
 
 
 def _raw_job(task: Task, mine: dict[float, dict[str, Any]], threads: int, budget: Budget) -> list[dict[str, Any]]:
     """Ours at the last target with validation and conversions; `ovr` and `cv` are timed so anyway."""
-    record = mine[TARGETS[-1]]
+    record = mine[budget.last]
     if task.cell.task not in ("fit", "path") or not record["reached"]:
         return []
     run = ours.runner(task, record["tol"], threads, 3 * budget.fit_seconds, raw=True)
     timed(run)
     cpu, wall, _ = timed(run)
-    return [{"solver": "saddlery from raw arrays", "setting": TARGETS[-1], "first": {"cpu": cpu, "wall": wall}, "run": run}]
+    return [{"solver": RAW, "setting": budget.last, "first": {"cpu": cpu, "wall": wall}, "run": run}]
 
 
 # --------------------------------------------------------------------------- peers
@@ -202,34 +226,34 @@ def _ladders(
 
     Where the optimum is not known well enough, a ladder does not end at what looks like the last target.
     """
-    fastest, ladders, sure = mine[TARGETS[-1]]["cpu"], {}, bool(np.all(best - bound <= 0.1 * TARGETS[-1] * best))
+    fastest, ladders, sure = mine[budget.last]["cpu"], {}, bool(np.all(best - bound <= 0.1 * budget.last * best))
     for rival in rivals:
         if not rival.can(task.objective, task.X):
             continue
-        ladder = _ladder(task, rival, best, sure, budget.limit(fastest), log)
+        ladder = _ladder(task, rival, best, sure, budget, budget.limit(fastest), log)
         ladders[rival.name] = ladder
-        arrived = [r["cpu"] for r in ladder["steps"] if _worst(r["values"], best) <= TARGETS[-1]]
+        arrived = [r["cpu"] for r in ladder["steps"] if worst(r["values"], best) <= budget.last]
         fastest = min([fastest, *arrived]) if sure else fastest
     return ladders
 
 
-def _ladder(task: Task, rival: Rival, best: np.ndarray, sure: bool, limit: float, log: Log) -> dict[str, Any]:
+def _ladder(task: Task, rival: Rival, best: np.ndarray, sure: bool, budget: Budget, limit: float, log: Log) -> dict[str, Any]:
     steps, note = log.find("step", rival.name), ""
     died = log.find("died", rival.name)
     ended = log.find("end", rival.name)
     if ended or died:
         return {"steps": steps, "note": died[-1]["why"] if died else ended[-1]["why"]}
     try:
-        log.write(event="start", solver=rival.name, setting="warm-up", time=time.time())
+        _begin(log, rival.name, "warm-up")
         warm_up(task, rival)
         data = task.prepare(rival)
         for setting in list(rival.ladder(task.objective))[len(steps) :]:
-            log.write(event="start", solver=rival.name, setting=setting, time=time.time())
+            _begin(log, rival.name, setting)
             cpu, wall, weights = timed(task.run(rival, data, setting))
             values = task.values(weights)
             steps.append({"setting": setting, "cpu": cpu, "wall": wall, "values": values.tolist()})
             log.write(event="step", solver=rival.name, **steps[-1])
-            note = _why_stop(steps, best, sure, limit)
+            note = _why_stop(steps, best, budget.last if sure else None, limit)
             if note:
                 break
         else:
@@ -240,15 +264,15 @@ def _ladder(task: Task, rival: Rival, best: np.ndarray, sure: bool, limit: float
     return {"steps": steps, "note": note}
 
 
-def _why_stop(steps: list[dict[str, Any]], best: np.ndarray, sure: bool, limit: float) -> str:
-    """Whether a ladder is at its end: a sentence, or nothing."""
-    errors = [_worst(step["values"], best) for step in steps]
-    if sure and errors[-1] <= TARGETS[-1]:
+def _why_stop(steps: list[dict[str, Any]], best: np.ndarray, target: float | None, limit: float) -> str:
+    """Whether a ladder is at its end: a sentence, or nothing. Without `target` the optimum is not known well enough to judge."""
+    errors = [worst(step["values"], best) for step in steps]
+    if target is not None and errors[-1] <= target:
         return "reached"
     if steps[-1]["cpu"] > limit or sum(step["cpu"] for step in steps) > 3 * limit:
         return f"budget of {limit:.1f} s"
     stuck = len(errors) > 5 and min(errors[-4:]) > 0.95 * min(errors[:-4]) and min(errors) < 1e-2
-    if sure and stuck and steps[-1]["cpu"] > SHORT:
+    if target is not None and stuck and steps[-1]["cpu"] > SHORT:
         return "no progress in four steps"
     return ""
 
@@ -270,16 +294,16 @@ def warm_up(task: Task, rival: Rival) -> None:
             rival.path(data, small, np.array([0.02, 0.01]), settings[0])
 
 
-def _peer_times(name: str, ladder: dict[str, Any], times: dict) -> dict[str, Any]:
+def _peer_times(name: str, ladder: dict[str, Any], times: dict, budget: Budget) -> dict[str, Any]:
     """The least time of any setting that reached each target."""
     out = {}
-    for target in TARGETS:
+    for target in budget.targets:
         arrived = [
             {**times.get((name, step["setting"]), _once(step)), "setting": step["setting"]}
             for step in ladder["steps"]
             if step["suboptimality"] <= target
         ]
-        out[f"{target:.0e}"] = min(arrived, key=lambda time: (time["runs"] == 1, time["cpu"])) if arrived else None
+        out[key_of(target)] = min(arrived, key=lambda time: (time["runs"] == 1, time["cpu"])) if arrived else None
     steps = [{key: step[key] for key in ("setting", "cpu", "wall", "suboptimality")} for step in ladder["steps"]]
     return {"times": out, "steps": steps, "note": ladder["note"]}
 
@@ -296,9 +320,9 @@ def _jobs(task: Task, mine: dict, ladders: dict, rivals: list[Rival], threads: i
     jobs = []
     for target, record in mine.items():
         run = ours.runner(task, record["tol"], threads, 3 * budget.fit_seconds)
-        jobs.append({"solver": "saddlery", "setting": target, "first": record, "run": run})
+        jobs.append({"solver": OURS, "setting": target, "first": record, "run": run})
     wanted: dict[str, set[Any]] = {}
-    for target in TARGETS:
+    for target in budget.targets:
         reached = {
             name: sorted((s["cpu"], s["setting"]) for s in ladder["steps"] if s["suboptimality"] <= target)[:2]
             for name, ladder in ladders.items()
@@ -329,7 +353,7 @@ def _rounds(jobs: list[dict[str, Any]], budget: Budget, log: Log) -> dict[tuple[
             if repeats == 1 and turn == 0:
                 times[key].append((first["cpu"], first["wall"]))
             elif turn < repeats:
-                log.write(event="start", solver=key[0], setting=key[1], time=time.time())
+                _begin(log, key[0], key[1])
                 times[key].append(timed(job["run"], warm=first["cpu"] < SHORT or (turn == 0 and first["cpu"] < 1.0))[:2])
     log.write(event="done", solver="all", setting=None)
     return {key: _median(pairs) for key, pairs in times.items()}

@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .objectives import Objective
-from .rivals import Rival, columns_first, rounds, tolerances
+from saddlery.bench.objectives import Objective
+from saddlery.bench.rivals import Rival, columns_first, rounds, tolerances
 
 __all__ = ["RIVALS"]
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 import saddlery as sd
+from saddlery.bench.objectives import Objective, alpha_max
+from saddlery.bench.ours import penalty
+from saddlery.bench.probe import Found
+from saddlery.bench.rivals import Rival, load
 
-from .objectives import Objective, alpha_max
-from .ours import penalty
-from .rivals import Rival, all_rivals
-
-__all__ = ["check"]
+__all__ = ["best_of", "check", "is_excused", "problems"]
 
 ACCURACY = 1e-6
 # Known not to arrive, by the methods themselves: fixed limits on rounds, steps that only shrink slowly, single precision.
@@ -49,11 +49,16 @@ def best_of(rival: Rival, X: Any, y: np.ndarray, objective: Objective, optimum: 
     return least
 
 
-def check(names: Sequence[str] = ()) -> int:
+def is_excused(rival: Rival, objective: Objective) -> bool:
+    """Whether it is known not to arrive."""
+    return rival.name in EXCUSED or f"{rival.name}/{objective.loss}" in EXCUSED
+
+
+def check(found: Found) -> int:
     """Print what every rival reaches; the number of those that fail without an excuse."""
     warnings.simplefilter("ignore")
-    rivals, missing = all_rivals(1, names)
-    print(*[f"not available: {name} ({why})" for name, why in missing.items()], sep="\n")
+    rivals = [load(name)() for name in found.here]
+    print(*[f"not available: {name} ({why})" for name, why in found.missing.items()], sep="\n")
     failed = 0
     for X, y, objective in problems():
         problem = sd.LinearProblem(X, y, loss=objective.loss, penalty=penalty(objective))
@@ -65,7 +70,7 @@ def check(names: Sequence[str] = ()) -> int:
             if rival.can(objective, X):
                 least = best_of(rival, X, y, objective, optimum)
                 fails = least > ACCURACY or least < -1e-9
-                excused = rival.name in EXCUSED or f"{rival.name}/{objective.loss}" in EXCUSED
+                excused = is_excused(rival, objective)
                 failed += fails and not excused
                 print(f"    {rival.name:24} {least:9.1e}  {'ok' if not fails else 'known' if excused else 'FAILS'}", flush=True)
     return failed

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from .objectives import Objective
-from .rivals import Rival, columns_first, rows_first, tolerances
-from .sklearn_rivals import LOGISTIC, SQUARED, cost
+from saddlery.bench.objectives import Objective
+from saddlery.bench.rivals import Rival, columns_first, rows_first, tolerances
+from saddlery.bench.sklearn_rivals import LOGISTIC, SQUARED, cost
 
 __all__ = ["RIVALS"]
 
