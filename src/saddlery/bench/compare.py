@@ -92,15 +92,8 @@ def budget_for(targets: Sequence[float] = (1e-3, 1e-4, 1e-6), seconds: float = 6
     if not (np.isfinite(seconds) and seconds > 0.0):
         raise InputError(f"the seconds for a fit must be a positive number, not {seconds:g}")
     tidy = tuple(sorted({float(target) for target in targets}, reverse=True))
-    return Budget(
-        tidy,
-        quick=True,
-        fit_seconds=seconds,
-        factor=5.0,
-        least=0.1,
-        reference_seconds=5.0 * seconds,
-        accuracy=min(1e-10, 0.01 * tidy[-1]),
-    )
+    accuracy = min(1e-10, 0.01 * tidy[-1])
+    return Budget(tidy, quick=True, fit_seconds=seconds, reference_seconds=5.0 * seconds, accuracy=accuracy)
 
 
 def compare(

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from saddlery.bench.objectives import Objective
 from saddlery.bench.rivals import Rival, columns_first, rows_first, tolerances
-from saddlery.bench.sklearn_rivals import LOGISTIC, SQUARED, cost
+from saddlery.bench.sklearn_rivals import LOGISTIC, RIDGE, SQUARED, cost
 
 __all__ = ["RIVALS"]
 
@@ -192,7 +192,7 @@ class Cyanure(Rival):
     name = "cyanure"
     package = "cyanure"
     modules = ("cyanure.estimators",)
-    kinds = LOGISTIC | SQUARED | {("squared_hinge", "l1"), ("squared_hinge", "l2")}
+    kinds = LOGISTIC | SQUARED | {RIDGE, ("squared_hinge", "l1"), ("squared_hinge", "l2"), ("squared_hinge", "elasticnet")}
     warm = True
     solver: ClassVar[str] = "auto"
 
@@ -277,7 +277,7 @@ class Glmnet(Rival):
     name = "glmnet"
     package = "python-glmnet"
     modules = ("glmnet",)
-    kinds = LOGISTIC | SQUARED
+    kinds = LOGISTIC | SQUARED | {RIDGE}
 
     def ladder(self, objective: Objective) -> Sequence[float]:
         return tolerances(1e-2, 1e-16)
@@ -314,7 +314,7 @@ class Glum(Rival):
     name = "glum"
     package = "glum"
     modules = ("glum", "tabmat")
-    kinds = LOGISTIC | SQUARED
+    kinds = LOGISTIC | SQUARED | {RIDGE}
     max_columns = 1_000
     warm = True
 

@@ -61,13 +61,8 @@ def runner(task: Task, tol: float, threads: int = 1, max_seconds: float | None =
         if task.cell.task == "fit":
             return lambda: sd.solve(problem(), **options)
         return lambda: sd.path(problem(), alphas=task.alphas, **options)
-    common: dict[str, Any] = {
-        "loss": objective.loss,
-        "penalty": objective.penalty,
-        "l1_ratio": objective.l1_ratio,
-        "fit_intercept": False,
-    }
-    common |= {"n_jobs": threads, **options}
+    common: dict[str, Any] = {"loss": objective.loss, "penalty": objective.penalty, "l1_ratio": objective.l1_ratio}
+    common |= {"fit_intercept": False, "n_jobs": threads, **options}
     if task.cell.task == "ovr":
         return lambda: sd.LinearClassifier(alpha=objective.alpha, **common).fit(X, y)
     cls = sd.LinearRegressorCV if objective.loss == "squared" else sd.LinearClassifierCV

@@ -58,7 +58,8 @@ def plot_curves(results: list[dict[str, Any]], path: Path) -> None:
         axes.set_ylabel("distance from the optimum / optimum (ours: certified gap)")
         axes.set_ylim(top=10.0)
         axes.grid(linewidth=0.3)
-        axes.legend(fontsize=6)
+    lines = {line.get_label(): line for axes in grid[0] for line in axes.get_lines() if not str(line.get_label()).startswith("_")}
+    figure.legend(lines.values(), lines.keys(), loc="outside right center", fontsize=7)
     figure.savefig(path, dpi=130)
     plt.close(figure)
 

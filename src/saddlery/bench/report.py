@@ -12,20 +12,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = [
-    "Row",
-    "document",
-    "keys_of",
-    "markdown",
-    "milliseconds",
-    "ratio_text",
-    "rows",
-    "short",
-    "summary",
-    "text_table",
-    "versions",
-    "write_all",
-]
+__all__ = ["Row", "document", "keys_of", "milliseconds", "ratio_text", "rows", "short", "summary", "text_table", "write_all"]
 
 PACKAGES = ("saddlery", "numpy", "scipy", "numba", "scikit-learn", "liblinear-official", "celer", "skglm", "cyanure", "snapml")
 MORE_PACKAGES = ("python-glmnet", "glum", "blitzl1")
@@ -48,7 +35,9 @@ class Row:
         self.raw: float | None = (result.get("raw") or {}).get(self.clock)
         self.solver: str = result["ours"][self.last]["solver"]
         self.ranking = {key: self._rank(result["peers"], key) for key in self.keys}
-        self.unreached = {name: peer["note"] for name, peer in sorted(result["peers"].items()) if peer["times"][self.last] is None}
+        self.unreached: dict[str, str] = {  # who did not arrive at the tightest target, and why
+            name: peer["note"] for name, peer in sorted(result["peers"].items()) if peer["times"][self.last] is None
+        }
 
     @property
     def last(self) -> str:

@@ -18,18 +18,7 @@ import scipy.sparse as sp
 from saddlery.bench.objectives import Objective
 from saddlery.errors import InputError
 
-__all__ = [
-    "INSTALL",
-    "NOT_INSTALLABLE",
-    "Rival",
-    "columns_first",
-    "known",
-    "load",
-    "rivals_of",
-    "rounds",
-    "rows_first",
-    "tolerances",
-]
+__all__ = ["NOT_INSTALLABLE", "Rival", "columns_first", "known", "load", "rivals_of", "rounds", "rows_first", "tolerances"]
 
 INSTALL = "pip install 'saddlery[bench]'"
 NOT_INSTALLABLE = {"sklearn-contrib-lightning": "no wheel for this Python, and its source does not build with NumPy 2"}
@@ -66,9 +55,9 @@ def _sparse(X: Any) -> Any:
 class Rival:
     """One peer with one algorithm.
 
-    Its settings are numbers, or what JSON can hold else, from loose to tight. Class attributes: `name`; `package`, the distribution whose version is noted; `modules` to import; `kinds`, the pairs
+    Class attributes: `name`; `package`, the distribution whose version is noted; `modules` to import; `kinds`, the pairs
     (loss, penalty) that it minimises exactly; `max_columns` beyond which it is not asked; `warm` says that `fit` uses `start`;
-    `threaded` that it may run in several threads of one process at once.
+    `threaded` that it may run in several threads of one process at once. Settings are numbers, or else what JSON can hold.
     """
 
     name: ClassVar[str]
@@ -141,7 +130,8 @@ def known() -> dict[str, type[Rival]]:
     """The adapters that come with the library, by name; nothing of the peers is imported."""
     from saddlery.bench import other_rivals, sklearn_rivals
 
-    return {cls.name: cls for cls in (*sklearn_rivals.RIVALS, *other_rivals.RIVALS)}
+    classes: tuple[type[Rival], ...] = (*sklearn_rivals.RIVALS, *other_rivals.RIVALS)
+    return {cls.name: cls for cls in classes}
 
 
 def rivals_of(names: Sequence[str] | None = None, kind: tuple[str, str] | None = None) -> list[str]:
@@ -170,10 +160,7 @@ def rivals_of(names: Sequence[str] | None = None, kind: tuple[str, str] | None =
     found = [name for name, cls in table.items() if name in wanted or cls.package in wanted]
     strange = wanted - set(own) - set(found) - {table[name].package for name in found}
     if strange:
-        packages = dict.fromkeys(cls.package for cls in table.values())
-        raise InputError(
-            f"no peer is called {sorted(strange)[0]!r}: take some of {', '.join(table)}, or all of a package ({', '.join(packages)})"
-        )
+        raise InputError(f"no peer is called {sorted(strange)[0]!r}: 'saddlery bench --list' lists them")
     return [name for name in found if kind is None or kind in table[name].kinds] + own
 
 

@@ -1,4 +1,4 @@
-"""Adapters for scikit-learn: liblinear, saga, lbfgs, newton-cg, newton-cholesky, SGD, coordinate descent, LinearSVC."""
+"""Adapters for scikit-learn: liblinear, saga, lbfgs, newton-cg, newton-cholesky, SGD, coordinate descent, ridge, LinearSVC."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ __all__ = ["RIVALS"]
 
 LOGISTIC = frozenset({("logistic", "l1"), ("logistic", "l2"), ("logistic", "elasticnet")})
 SQUARED = frozenset({("squared", "l1"), ("squared", "elasticnet")})
+RIDGE = ("squared", "l2")
+PENALTIES = ("l1", "l2", "elasticnet")
 
 
 def cost(objective: Objective, n: int) -> float:
@@ -113,7 +115,7 @@ class Sgd(Rival):
     name = "sklearn-sgd"
     package = "scikit-learn"
     modules = ("sklearn.linear_model",)
-    kinds = LOGISTIC | SQUARED | {("hinge", "l2"), ("squared_hinge", "l1"), ("squared_hinge", "l2")}
+    kinds = frozenset((loss, penalty) for loss in ("logistic", "squared", "hinge", "squared_hinge") for penalty in PENALTIES)
     warm = True
     losses: ClassVar = {"logistic": "log_loss", "squared": "squared_error"}
 
@@ -187,6 +189,50 @@ class GramDescent(CoordinateDescent):
         return super().can(objective, X) and X.shape[0] >= X.shape[1]
 
 
+class Ridge(Rival):
+    """Ridge by a dense system of the smaller side, which has no setting."""
+
+    name = "sklearn-ridge-cholesky"
+    package = "scikit-learn"
+    modules = ("sklearn.linear_model",)
+    kinds = frozenset({RIDGE})
+    threaded = True
+    solver: ClassVar[str] = "cholesky"
+
+    def can(self, objective: Objective, X: Any) -> bool:
+        return super().can(objective, X) and min(X.shape) <= 3_000
+
+    def ladder(self, objective: Objective) -> Sequence[float]:
+        return [1e-4]
+
+    def fit(self, data: Any, objective: Objective, setting: float, start: np.ndarray | None = None) -> np.ndarray:
+        from sklearn.linear_model import Ridge as Model
+
+        X, y = data  # its objective is the sum of squares + alpha ||w||^2
+        model = Model(alpha=objective.alpha * len(y), fit_intercept=False, solver=self.solver, tol=setting, max_iter=100_000)
+        return model.fit(X, y).coef_
+
+
+class RidgeLsqr(Ridge):
+    """Ridge by LSQR."""
+
+    name = "sklearn-ridge-lsqr"
+    solver = "lsqr"
+
+    def can(self, objective: Objective, X: Any) -> bool:
+        return Rival.can(self, objective, X)
+
+    def ladder(self, objective: Objective) -> Sequence[float]:
+        return tolerances(1e-1, 1e-12)
+
+
+class RidgeCg(RidgeLsqr):
+    """Ridge by conjugate gradients."""
+
+    name = "sklearn-ridge-cg"
+    solver = "sparse_cg"
+
+
 class DualSvc(Rival):
     """LinearSVC by dual coordinate descent."""
 
@@ -224,4 +270,19 @@ class PrimalSvc(DualSvc):
     dual = False
 
 
-RIVALS = (Liblinear, LiblinearDual, Saga, Lbfgs, NewtonCg, NewtonCholesky, Sgd, CoordinateDescent, GramDescent, DualSvc, PrimalSvc)
+RIVALS: tuple[type[Rival], ...] = (
+    Liblinear,
+    LiblinearDual,
+    Saga,
+    Lbfgs,
+    NewtonCg,
+    NewtonCholesky,
+    Sgd,
+    CoordinateDescent,
+    GramDescent,
+    Ridge,
+    RidgeLsqr,
+    RidgeCg,
+    DualSvc,
+    PrimalSvc,
+)

@@ -31,6 +31,11 @@ class Cell:
     alpha: float | None = None  # or itself; without both it is 1 / n, that is C = 1
 
     @property
+    def kind(self) -> tuple[str, str]:
+        """(loss, penalty)."""
+        return Objective(self.loss, 1.0, self.l1_ratio).kind
+
+    @property
     def file(self) -> str:
         """A name for files."""
         return re.sub(r"[^\w.+-]", "-", self.name)

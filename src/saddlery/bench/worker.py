@@ -1,6 +1,6 @@
 """In the worker: measure cells that share their data, one after the other, and keep each as soon as it is done.
 
-``python -m saddlery.bench.worker FOLDER CELL ...`` measures cells of the plan that :func:`saddlery.bench.compare.compare` left there.
+``python -m saddlery.bench.worker FOLDER CELL ...`` measures cells of a plan that :mod:`saddlery.bench.compare` left there.
 """
 
 from __future__ import annotations

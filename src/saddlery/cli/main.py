@@ -15,7 +15,7 @@ from saddlery.errors import InputError
 __all__ = ["build_parser", "main"]
 
 # Each is a module of this package with add_parser(subparsers) and run(args) -> exit code.
-COMMANDS = ("demo", "fit", "predict", "certify", "inspect", "path", "convert", "solvers", "warmup", "reproduce")
+COMMANDS = ("demo", "fit", "predict", "certify", "inspect", "path", "convert", "solvers", "warmup", "reproduce", "bench")
 
 EPILOG = """\
 exit codes: 0 certified to the tolerance (or done), 2 bad usage or input, 3 stopped before the tolerance was certified

@@ -31,10 +31,13 @@ NAMED_PENALTIES = ("l1", "l2", "elasticnet", "l1_ball", "l2_ball", "simplex", "b
 LOSS_OPTIONS = {"smooth_hinge": "gamma", "huber": "delta"}
 
 
-def add_data_options(parser: argparse.ArgumentParser) -> None:
-    """DATA and how to read it."""
+def add_data_options(parser: argparse.ArgumentParser, optional: bool = False) -> None:
+    """DATA, which may be left out if `optional`, and how to read it."""
     parser.add_argument(
-        "data", metavar="DATA", help="LIBSVM/svmlight text (plain, .gz, .bz2, .xz), .csv, .npz, .parquet or a store"
+        "data",
+        metavar="DATA",
+        nargs="?" if optional else None,
+        help="LIBSVM/svmlight text (plain, .gz, .bz2, .xz), .csv, .npz, .parquet or a store",
     )
     group = parser.add_argument_group("data")
     group.add_argument("--target", metavar="NAME", help="target column of a CSV file (default: target, y or label)")

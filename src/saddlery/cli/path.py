@@ -74,21 +74,14 @@ def _alphas(text: str | None) -> list[float] | None:
 
 def _problem(args: Any, data: Any) -> Any:
     """The problem with a penalty of strength 1: the path sets the strength."""
-    import numpy as np
-
     from saddlery import LinearClassifier, LinearRegressor
-    from saddlery.cli.targets import problems_of
+    from saddlery.cli.targets import one_against_rest, problems_of
     from saddlery.estimators.parameters import check_strength
 
     check_strength(args.penalty)
     y = data.y
     if args.positive is not None:
-        names = y.astype(str)
-        if args.positive not in names:
-            raise InputError(
-                f"--positive: no row has the label {args.positive!r}; the labels are {', '.join(np.unique(names)[:20])}"
-            )
-        y = np.where(names == args.positive, 1, -1)
+        y = one_against_rest(y, args.positive)
     task = "classification" if args.positive is not None else options.task_of(args, y)
     loss = options.loss_of(args, args.loss or ("logistic" if task == "classification" else "squared"))
     common: dict[str, Any] = {"loss": loss, "penalty": args.penalty, "alpha": 1.0, "l1_ratio": args.l1_ratio}

@@ -8,7 +8,7 @@ import numpy as np
 
 from saddlery.errors import InputError
 
-__all__ = ["class_codes", "problems_of", "signed_targets"]
+__all__ = ["class_codes", "one_against_rest", "problems_of", "signed_targets"]
 
 
 def signed_targets(y: np.ndarray, classes: np.ndarray) -> list[np.ndarray]:
@@ -21,6 +21,20 @@ def signed_targets(y: np.ndarray, classes: np.ndarray) -> list[np.ndarray]:
     """
     _refuse_others(y, classes)
     return [np.where(y == label, 1.0, -1.0) for label in (classes[1:] if classes.size == 2 else classes)]
+
+
+def one_against_rest(y: np.ndarray, positive: str) -> np.ndarray:
+    """+1 for the label that was given as text, -1 for all others.
+
+    Examples
+    --------
+    >>> one_against_rest(np.array([3, 5, 3]), "3")
+    array([ 1, -1,  1])
+    """
+    names = y.astype(str)
+    if positive not in names:
+        raise InputError(f"--positive: no row has the label {positive!r}; the labels are {', '.join(np.unique(names)[:20])}")
+    return np.where(names == positive, 1, -1)
 
 
 def class_codes(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
