@@ -20,7 +20,7 @@ LAYERS = [
     {"paths", "verify", "report", "model_codec", "distributed"},
     {"model_file"},
     {"estimators"},
-    {"experiments"},
+    {"experiments", "bench"},
     {"cli"},
     {"__main__"},
 ]
@@ -64,20 +64,28 @@ def test_imports_follow_the_arrows(path):
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_heavy_libraries_stay_where_they_belong(path):
-    """scikit-learn in estimators (commands and experiments may use it inside functions); plots and data frames never at the top."""
+    """scikit-learn in estimators (commands, experiments, comparisons: inside functions); plots and data frames never at the top."""
     for module, at_top in imports(ast.parse(path.read_text())):
         library = module.split(".")[0]
         if library == "sklearn":
-            assert group(path) == "estimators" or (group(path) in ("cli", "experiments") and not at_top)
+            assert group(path) == "estimators" or (group(path) in ("cli", "experiments", "bench") and not at_top)
         assert not (at_top and library in ("matplotlib", "plotly", "pandas", "polars", "pyarrow", "dask", "distributed", "psutil"))
         if group(path) == "cli":
             assert not (at_top and library in ("scipy", "numba", "rich", "safetensors"))
 
 
-def test_verification_shares_nothing_with_the_solvers():
-    """The plain NumPy check of a stored model stands on its own feet."""
-    seen = {module for module, _ in imports(ast.parse((ROOT / "verify.py").read_text())) if module.startswith("saddlery")}
+@pytest.mark.parametrize("name", ["verify.py", "bench/objectives.py"])
+def test_verification_shares_nothing_with_the_solvers(name):
+    """The plain NumPy check of a stored model stands on its own feet, and so does what judges all answers of a comparison."""
+    seen = {module for module, _ in imports(ast.parse((ROOT / name).read_text())) if module.startswith("saddlery")}
     assert seen <= {"saddlery.errors"}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_comparisons_are_a_leaf(path):
+    """Nothing knows of the peers but the command that measures them."""
+    if group(path) != "bench" and path != ROOT / "cli" / "bench.py":
+        assert not any(module.startswith("saddlery.bench") for module, _ in imports(ast.parse(path.read_text())))
 
 
 @pytest.mark.parametrize("module", ["saddlery", "saddlery.cli.main", "saddlery.registry", "saddlery.errors"])

@@ -1,26 +1,24 @@
-"""Timing: ladders of settings, budgets, medians of interleaved rounds; and a log that lets an interrupted cell go on."""
+"""Timing: ladders of settings, budgets, medians of interleaved rounds."""
 
 from __future__ import annotations
 
 import gc
-import json
 import time
 import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from saddlery.bench import ours
+from saddlery.bench.log import OURS, RAW, REFERENCE, Log
 from saddlery.bench.rivals import Rival
 from saddlery.bench.tasks import Task
 
-__all__ = ["Budget", "Log", "key_of", "measure_cell"]
+__all__ = ["Budget", "key_of", "measure_cell"]
 
-OURS, RAW, REFERENCE = "saddlery", "saddlery from raw arrays", "reference"  # our names in logs; all others are of peers
 CONTENDER = 2.0  # who needs more than this many times the best time is not timed again
 SHORT = 0.05  # seconds: below, a run is preceded by an untimed one, so that caches are as warm as for the others
 ENOUGH = 0.02  # seconds: what is shorter is repeated for so long
@@ -65,24 +63,6 @@ def key_of(target: float) -> str:
     """
     short = f"{target:.0e}"
     return short if float(short) == target else f"{target:g}"
-
-
-class Log:
-    """A file of events, one JSON object a line: what was measured, and what was under way when a process died."""
-
-    def __init__(self, path: Path):
-        self.path = path
-        self.events = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-
-    def write(self, **event: Any) -> None:
-        """Append an event."""
-        self.events.append(event)
-        with self.path.open("a") as handle:
-            handle.write(json.dumps(event) + "\n")
-
-    def find(self, event: str, solver: str) -> list[dict[str, Any]]:
-        """Events of one kind about one solver."""
-        return [entry for entry in self.events if entry["event"] == event and entry["solver"] == solver]
 
 
 def timed(function: Callable[[], Any], warm: bool = False) -> tuple[float, float, Any]:

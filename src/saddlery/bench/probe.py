@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from saddlery.bench.measure import Log
+from saddlery.bench.log import Log
 from saddlery.bench.rivals import INSTALL, known, load
 from saddlery.bench.supervise import environment
 
@@ -49,7 +49,7 @@ def probe(names: Sequence[str], patience: float = PATIENCE) -> Found:
                     here[event["solver"]] = Peer(event["name"], event["version"], [(loss, pen) for loss, pen in event["kinds"]])
                 elif event["event"] == "missing":
                     missing[event["solver"]] = event["why"]
-            began = [event["solver"] for event in events if event["event"] == "start"] or todo
+            began = [event["solver"] for event in events if event["event"] == "start"] or todo[:1]
             if began[-1] not in here:
                 missing.setdefault(began[-1], f"{why} when it is imported")
     return Found(here, missing)

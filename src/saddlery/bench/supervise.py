@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from saddlery.bench.measure import OURS, RAW, REFERENCE
+from saddlery.bench.log import OURS, RAW, REFERENCE
 from saddlery.bench.tasks import Cell
 
 __all__ = ["Supervisor", "environment"]
@@ -32,7 +32,7 @@ class Supervisor:
     """Runs workers until all cells have a result.
 
     A worker writes ``NAME.json`` for each of its cells when it is done, and what it is doing meanwhile to ``NAME.partial``, see
-    :class:`saddlery.bench.measure.Log`.
+    :class:`saddlery.bench.log.Log`.
 
     Parameters
     ----------

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from saddlery.bench.measure import Budget, Log, measure_cell
+from saddlery.bench.log import Log
+from saddlery.bench.measure import Budget, measure_cell
 from saddlery.bench.rivals import load
 from saddlery.bench.tasks import Cell, Task
 from saddlery.files import write_atomically

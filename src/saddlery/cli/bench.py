@@ -141,8 +141,8 @@ def _targets(args: Any, data: Any) -> tuple[str, str, Any]:
     classes, codes = np.unique(y, return_inverse=True)
     if args.task == "auto" and y.dtype.kind in "iuf" and classes.size * ROWS_OF_A_CLASS > max(y.size, 2 * ROWS_OF_A_CLASS):
         raise InputError(
-            f"--loss {loss} is for classes, but the targets are {classes.size} different numbers in {y.size} rows: take --loss squared, "
-            "or say --task classification"
+            f"--loss {loss} is for classes, but the targets are {classes.size} different numbers in {y.size} rows: "
+            "take --loss squared, or say --task classification"
         )
     if classes.size < 2:
         raise InputError(f"the data hold one class only ({classes[0]!s}): give rows of at least two classes")
