@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from saddlery.bench.tasks import Cell, Task
 
@@ -24,7 +25,7 @@ def elsewhere(monkeypatch):
 def ridge():
     """A task of ridge regression."""
     rng = np.random.default_rng(0)
-    X = rng.standard_normal((40, 4))
+    X = sp.csr_array(rng.standard_normal((40, 4)))
     return Task(
         Cell("small:ridge", "small", "fit", "squared", 0.0, alpha=0.1), X, X @ [1.0, -2.0, 0.5, 0.0] + rng.standard_normal(40)
     )

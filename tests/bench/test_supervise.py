@@ -3,12 +3,16 @@
 import json
 import sys
 
+import numpy as np
 import pytest
+import scipy.sparse as sp
 
+from saddlery.bench.compare import budget_for, compare
 from saddlery.bench.probe import probe
 from saddlery.bench.rivals import known, load, rivals_of
 from saddlery.bench.supervise import Supervisor, environment
 from saddlery.bench.tasks import Cell
+from saddlery.bench.worker import kept_data
 from saddlery.errors import InputError
 
 WORKER = """
@@ -95,3 +99,26 @@ def test_names_of_peers():
     assert load("celer").package == "celer"
     with pytest.raises(InputError, match="no peer is called 'nobody': 'saddlery bench --list' lists them"):
         rivals_of(["celer", "nobody"])
+
+
+@pytest.mark.parametrize("done", [0, 1])
+def test_what_was_done_counts_if_it_is_interrupted(monkeypatch, done):
+    """And the worker finds the data as they were given."""
+    X, y = sp.csc_array(np.eye(3)) if done else np.eye(3), np.arange(3)
+
+    def run(self, cells):
+        kept = kept_data(self.folder)
+        assert type(kept[0]) is type(X)
+        assert np.array_equal(kept[0] @ np.eye(3), np.eye(3))
+        assert np.array_equal(kept[1], y)
+        for cell in cells[:done]:
+            (self.folder / f"{cell.file}.json").write_text('{"cell": "a"}')
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Supervisor, "run", run)
+    cells = [Cell(name, "", "fit", "hinge", 0.0) for name in "ab"]
+    if done:
+        assert compare(X, y, cells, [], budget_for()) == [{"cell": "a"}]
+    else:
+        with pytest.raises(KeyboardInterrupt):
+            compare(X, y, cells, [], budget_for())

@@ -88,6 +88,15 @@ def test_a_store_is_read_into_memory(saddlery, folder, measured, tmp_path):
     assert measured[0][0].shape == (80, 6)
 
 
+def test_a_cell_without_result(saddlery, folder, monkeypatch):
+    monkeypatch.setattr(
+        "saddlery.bench.compare.compare", lambda *args, **options: [{"cell": "binary:hinge-l2", "error": "crashed"}]
+    )
+    done = saddlery("bench", folder / "binary.svm", "--loss", "hinge", "--penalty", "l2", "--peers", "sklearn-linearsvc")
+    assert done.code == 3
+    assert "binary:hinge-l2: given up, crashed" in done.out
+
+
 @pytest.mark.parametrize(
     ("args", "reason"),
     [

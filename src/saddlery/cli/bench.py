@@ -18,6 +18,10 @@ __all__ = ["add_parser", "run"]
 
 LOSSES = ("logistic", "hinge", "squared_hinge", "squared")
 PENALTIES = ("l1", "l2", "elasticnet")
+HOW_TO_READ = """\
+ratio: best peer / ours; above 1 we are faster
+ours: to a certified gap, from prepared data; raw: from arrays, with validation and conversions
+peers: as near to the optimum, from formats of their own, without a certificate"""
 ROWS_OF_A_CLASS = 4  # with fewer on average, whole numbers are taken for numbers, not for classes
 
 
@@ -219,13 +223,14 @@ def _print_text(told: dict[str, Any]) -> None:
             who = ", ".join(f"{peer} ({why})" for peer, why in row.unreached.items())
             notes.append(f"{name}: did not arrive at {short(row.last)}: {who}")
     clock = f"CPU times, 1 thread of {os.cpu_count()}" if told["threads"] == 1 else f"times of the clock, {told['threads']} threads"
-    columns = ["objective", "gap", "best peer / ours", "ours ms", "from raw ms", "best peers ms"]
+    columns = ["objective", "gap", "ratio", "ours ms", "raw ms", "best peers ms"]
     print_table(columns, texts, title=f"{data['name']}: {data['rows']} rows, {data['columns']} columns; {clock}")
     notes += [f"{result['cell']}: given up, {result['error']}" for result in told["cells"] if "error" in result]
     reasons: dict[str, list[str]] = {}
     for name, why in told["not_available"].items():
         reasons.setdefault(why, []).append(name)
-    print(*notes, *[f"not here: {', '.join(names)} ({why})" for why, names in reasons.items()], sep="\n")
+    notes += [f"not here: {', '.join(names)} ({why})" for why, names in reasons.items()]
+    print(HOW_TO_READ, *notes, sep="\n")
 
 
 def _list(args: Any, names: list[str]) -> int:
