@@ -1,6 +1,5 @@
 """A small task, and peers that behave as told."""
 
-import os
 import sys
 from pathlib import Path
 
@@ -10,15 +9,7 @@ import scipy.sparse as sp
 
 from saddlery.bench.tasks import Cell, Task
 
-HERE = str(Path(__file__).parent)
-sys.path.append(HERE)  # for fake_rivals, here and in other processes
-
-
-@pytest.fixture
-def elsewhere(monkeypatch):
-    """Other processes find fake_rivals, too."""
-    paths = [HERE, *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path for path in paths if path))
+sys.path.append(str(Path(__file__).parent))  # for fake_rivals
 
 
 @pytest.fixture(scope="session")

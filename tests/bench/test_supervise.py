@@ -71,7 +71,7 @@ def test_environment():
     assert environment(2)["NUMBA_NUM_THREADS"] == environment(2)["OPENBLAS_NUM_THREADS"] == "2"
 
 
-def test_peers_that_cannot_be_imported(elsewhere):
+def test_peers_that_cannot_be_imported(fake_peers):
     names = [f"fake_rivals:{name}" for name in ("CrashesAtOnce", "Good", "NotInstalled", "Nobody")]
     found = probe(names)
     assert list(found.here) == ["fake_rivals:Good"]

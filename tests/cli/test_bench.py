@@ -1,7 +1,6 @@
 """``saddlery bench``."""
 
 import json
-import os
 from pathlib import Path
 
 import numpy as np
@@ -10,17 +9,8 @@ import scipy.sparse as sp
 
 from saddlery.bench import probe
 
-FAKES = str(Path(__file__).parent.parent / "bench")
 
-
-@pytest.fixture
-def elsewhere(monkeypatch):
-    """Other processes find the peers that behave as told."""
-    paths = [FAKES, *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path for path in paths if path))
-
-
-def test_a_file_from_the_shell(command, folder, tmp_path, elsewhere):
+def test_a_file_from_the_shell(command, folder, tmp_path, fake_peers):
     """As users do, with a peer that takes its process with it: the table, the files, the exit code."""
     peers = "sklearn-ridge-cholesky,fake_rivals:Crashes,fake_rivals:Nobody"
     args = ("--loss", "squared", "--penalty", "l2", "--target-gap", "1e-6", "1e-2", "--peers", peers, "-o", tmp_path / "out")
