@@ -39,7 +39,7 @@ __all__ = ["SmallNewton"]
 
 COLUMNS = 64  # most: with more, working sets are worth their trouble
 STEPS = 30  # most of them in one go
-SWEEPS, FACES = 8, 100  # sweeps before a face is solved, which costs as much as some of them; and how often
+SWEEPS, FACES = 16, 100  # sweeps before a face is solved, which costs as much as some of them; and how often
 ROUGH, FINE = 1e-2, 1e-7  # shares of its first violation to which a model is solved: at most and at least
 PROVES = 0.1  # share of tolerance times threshold: a violation that costs the dual value no more than that share of the tolerance
 LEAST_FLOOR = 1e-6  # of curvatures, after a step that failed
@@ -107,7 +107,7 @@ def newton_on_all(loss, penalty, rows, y, s, free, facts, most, w, Xw, a, r, h, 
     for j in range(d):
         every[j] = j
     last, idle, round_l2, sweeps = math.inf, 0, l2 if threshold == 0.0 else -1.0, SWEEPS if threshold > 0.0 else 1
-    done, stuck, proven = 0, False, False
+    done, stuck, proven, full = 0, False, False, False
     while done < most and not (stuck or proven):
         gradient_of_rows(loss, rows, r, q)
         for j in range(d):
@@ -133,13 +133,13 @@ def newton_on_all(loss, penalty, rows, y, s, free, facts, most, w, Xw, a, r, h, 
         length, there, penalty_there = search_along(
             loss, penalty, y, s, Xw, along, b, shift, r, value, every, origin, move, round_l2, w, trial, new_z, new_a, new_r, new_h
         )
-        done += 1
+        done, full = done + 1, length == 1.0
         if length == 0.0:
             stuck, floor = floor == 1.0, min(1.0, max(100.0 * floor, LEAST_FLOOR))
             continue
         floor = min(1.0, 10.0 * floor) if length < 0.25 else max(1e-9, 0.1 * floor) if length >= 1.0 else floor
         b, value = b + length * shift, there
-        if length == 1.0:  # the model holds there, and so does its dual point
+        if full:  # the model holds there, and so does its dual point
             model_slopes(loss, y, s, a, bent, along, shift, dual, weighted)
             gradient_of_rows(loss, rows, weighted, Xta)
             gap = gap_of(loss, penalty, y, s, value + penalty_there, dual, Xta, bend, threshold, l2, new_z)
@@ -147,7 +147,7 @@ def newton_on_all(loss, penalty, rows, y, s, free, facts, most, w, Xw, a, r, h, 
         for i in range(n):
             Xw[i] += length * along[i]
             a[i], r[i], h[i] = new_a[i], new_r[i], new_h[i]
-    if not proven:
+    if not full or stuck:
         copy_into(loss, a, dual)
     return b, value, floor, done, stuck
 
