@@ -111,6 +111,7 @@ SOLVERS = Registry(
     "saddlery.solvers",
     {
         "prox_newton": "saddlery.solvers.prox_newton:ProxNewton",
+        "small_newton": "saddlery.solvers.small_newton:SmallNewton",
         "newton_cg": "saddlery.solvers.newton_cg:NewtonCG",
         "newton_cd": "saddlery.solvers.newton_cd:NewtonCD",
         "covariance": "saddlery.solvers.covariance:Covariance",

@@ -15,6 +15,7 @@ from saddlery.matrix.vectors import (
     SparseVectors,
     combine,
     combine_few,
+    combine_of,
     count_positions,
     dots,
     dots_of,
@@ -24,6 +25,7 @@ from saddlery.matrix.vectors import (
     transpose,
     transpose_tiles,
     weighted_square_norms,
+    weighted_squares_of,
 )
 
 __all__ = ["ROOM", "Matrix", "SparseVectors", "as_matrix", "count_nonzero", "dense_stack", "filtered", "room_like", "sparse_stack"]
@@ -197,10 +199,13 @@ class Matrix:
         It is 1 where entries have random signs, and about as large as rows have entries where all are positive.
         """
         index = np.unique(np.linspace(0, self.shape[0] - 1, SAMPLE).astype(np.int64))
-        p = np.asarray(self.values[index[::2]].sum(axis=0)).ravel()
-        others = sp.csr_array(self.values[index[1::2]])
-        along, sizes = others @ p, others.data * p[others.indices]
-        size = float(sizes @ sizes)
+        rows = self.rows if self.has("rows") else sparse_stack(self.values[index].tocsr())
+        index = index if self.has("rows") else np.arange(len(index))
+        p, along = np.zeros(self.shape[1]), np.empty(len(index) // 2)
+        combine_of(rows, index[::2].copy(), np.ones(len(index) - len(along)), p)
+        others = index[1::2].copy()
+        dots_of(rows, others, p, along)
+        size = weighted_squares_of(rows, others, p * p)
         return float(along @ along) / size if size > 0.0 else 1.0
 
     @cached_property

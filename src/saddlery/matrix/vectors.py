@@ -189,6 +189,15 @@ def dots_of(vectors, chosen, x, out):
 
 
 @kernel(fast_sums=True)
+def weighted_squares_of(vectors, chosen, weights):
+    """sum_k sum_j weights_j v_ij^2 over the chosen vectors i."""
+    total = 0.0
+    for k in range(chosen.shape[0]):
+        total += vectors.weighted_square(chosen[k], weights)
+    return total
+
+
+@kernel(fast_sums=True)
 def combine_of(vectors, chosen, coefficients, out):
     """out += sum_k c_k v_i over the chosen vectors i, reading only those whose coefficient is not zero."""
     for k in range(chosen.shape[0]):

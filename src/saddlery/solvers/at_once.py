@@ -24,8 +24,8 @@ ROUNDING = 32 * float(np.finfo(float).eps)  # of a primal value, by which the du
 class CertifiedPoints(NamedTuple):
     """For several strengths: weights (rows), intercepts, primal and dual values with nonzeros (rows); the unit of gaps, a state.
 
-    `duals` has the dual points as rows, or is None if they are those that the weights imply. A solver that could not reach the
-    tolerance at one of the strengths may end there.
+    `duals` has the dual points as rows, or is None if they are those that the weights imply; `epochs` is what each took. A solver
+    that could not reach the tolerance at one of the strengths may end there.
     """
 
     W: np.ndarray
@@ -34,6 +34,7 @@ class CertifiedPoints(NamedTuple):
     scale: float
     state: Any
     duals: np.ndarray | None = None
+    epochs: int = 0
 
 
 class _LateSolution(Solution):
@@ -73,7 +74,7 @@ def solutions_at_once(problem: Any, method: Any, factors: np.ndarray, tol: float
     (array([0.5]), array([-0.5,  0.5]), True)
     """
     began = time.perf_counter()
-    W, intercepts, values, scale, state, duals = method.points(problem, factors, tol)
+    W, intercepts, values, scale, state, duals, epochs = method.points(problem, factors, tol)
     state.solver = method.name
     seconds, passes = (time.perf_counter() - began) / len(W), state.accesses / max(problem.size, 1)
     solutions: list[Solution] = []
@@ -81,9 +82,9 @@ def solutions_at_once(problem: Any, method: Any, factors: np.ndarray, tol: float
     for k, (w, b, factor, (primal, dual, count)) in enumerate(points):
         gap = 0.0 if -ROUNDING * abs(primal) <= primal - dual < 0.0 else primal - dual
         relative = gap / scale if scale > 0.0 else math.inf  # a constant target: rounding is all there is to compare with
-        record = Record(0, seconds, passes, primal, dual, gap, relative, int(count), {})
+        record = Record(epochs, seconds, passes, primal, dual, gap, relative, int(count), {})
         certificate = Certificate(primal, dual, gap, relative, scale)
         a = partial(_residuals, problem, factor, w, b) if duals is None else duals[k]
         status = Status.CONVERGED if relative <= tol else Status.STALLED
-        solutions.append(_LateSolution(w, b, a, certificate, Trace([record]), status, method.name, 0, seconds, passes))
+        solutions.append(_LateSolution(w, b, a, certificate, Trace([record]), status, method.name, epochs, seconds, passes))
     return solutions, state

@@ -89,6 +89,10 @@ class Facts:
         return self.problem.d
 
     @property
+    def cells(self) -> int:
+        return self.problem.n * self.problem.d
+
+    @property
     def columns_per_row(self) -> float:
         return self.problem.d / self.problem.n
 

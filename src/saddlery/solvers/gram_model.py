@@ -17,7 +17,9 @@ from saddlery.penalties.base import largest
 
 __all__ = ["SMALL_FACE", "effort", "gram_descent", "minimise", "solve_factorised", "solve_multiples", "worst_violation"]
 
-SINGULAR = 1e-6  # ratio of pivots below which a system is not solved: the solution would be rounding noise
+# Ratio of a pivot to the square root of its diagonal entry below which a system is not solved: the solution would be rounding noise.
+# (Not to the largest pivot: that would refuse columns of different units.)
+SINGULAR = 1e-6
 SMALL_FACE = 128  # size of the systems that are solved without LAPACK, whose calls take longer than they compute
 MAX_FACE = 2500  # size of the dense systems that are solved outright
 SHORT, SHORTEST = 0.1, 0.01  # parts of a move to the minimum of a face: below the first it is damped more; the least that is tried
@@ -106,8 +108,8 @@ def move_on_face(penalty, gram, u, q, free, face, move, l1):
 @kernel(fast_sums=True)
 def factorise(penalty, system, size):
     """Cholesky factor L of the first `size` rows and columns, in place; returns whether it is far enough from singular."""
-    least, most = math.inf, 0.0
     for i in range(size):
+        diagonal = system[i, i]
         for j in range(i + 1):
             total = system[i, j]
             for k in range(j):
@@ -115,11 +117,10 @@ def factorise(penalty, system, size):
             if j < i:
                 system[i, j] = total / system[j, j]
             else:
-                if total <= 0.0:
+                if not total > SINGULAR * SINGULAR * diagonal:
                     return False
                 system[i, i] = math.sqrt(total)
-                least, most = min(least, system[i, i]), max(most, system[i, i])
-    return least >= SINGULAR * most
+    return True
 
 
 @kernel(fast_sums=True)
@@ -241,6 +242,13 @@ def minimise(penalty: Any, gram: np.ndarray, u: np.ndarray, q: np.ndarray, free:
     return spent
 
 
+def _cholesky(system: np.ndarray) -> np.ndarray | None:
+    """The upper Cholesky factor of a symmetric system, which is written over; None if that is singular, or as good as that."""
+    roots = np.sqrt(system.diagonal())
+    factor, failed = scipy.linalg.lapack.dpotrf(system.T, lower=0, overwrite_a=1, clean=0)
+    return None if failed or (np.diagonal(factor) < SINGULAR * roots).any() else factor
+
+
 def _solve_at_once(gram: np.ndarray, u: np.ndarray, q: np.ndarray, free: int, l2: float) -> bool:
     """u = argmin where g is l2 / 2 |u|^2: one system, no sweeps (300 columns: 0.7 -> 0.6 ms). Returns whether it was regular.
 
@@ -253,8 +261,8 @@ def _solve_at_once(gram: np.ndarray, u: np.ndarray, q: np.ndarray, free: int, l2
     unknown = np.flatnonzero((diagonal <= 0.0) & (u == 0.0))
     if len(unknown):
         system[unknown, unknown], slope[unknown] = diagonal.max(), 0.0
-    factor, failed = scipy.linalg.lapack.dpotrf(system.T, lower=0, overwrite_a=1, clean=0)
-    if failed or np.diagonal(factor).min() < SINGULAR * np.diagonal(factor).max():
+    factor = _cholesky(system)
+    if factor is None:
         return False
     move = scipy.linalg.lapack.dpotrs(factor, slope, lower=0)[0]
     u -= move
@@ -277,9 +285,8 @@ def _face_step(penalty: Any, gram: np.ndarray, u: np.ndarray, q: np.ndarray, fre
     system, slope = np.empty((len(face), len(face))), np.empty(len(face))
     face_system(penalty, gram, u, q, free, face, l1, l2, system, slope)
     np.fill_diagonal(system, (1.0 + damping) * system.diagonal())
-    factor, failed = scipy.linalg.lapack.dpotrf(system.T, lower=0, overwrite_a=1, clean=0)
-    # Singular, or as good as that: the solution would be rounding noise.
-    if failed or np.diagonal(factor).min() < SINGULAR * np.diagonal(factor).max():
+    factor = _cholesky(system)
+    if factor is None:
         return max(10.0 * damping, DAMPED)
     move = np.zeros(len(u))
     move[face] = -scipy.linalg.lapack.dpotrs(factor, slope, lower=0)[0]
