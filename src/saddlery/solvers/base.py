@@ -233,7 +233,7 @@ class Solver:
     name: ClassVar[str]
     paper: ClassVar[str]
     needs: ClassVar[Needs]
-    # How many epochs `points` may take for one strength, if it is there. Who asks for fewer, or to hear of each, gets them one by one.
+    # How many epochs `points` takes at most for one strength: who asks for fewer, or to hear of each, gets them one by one.
     epochs_at_once: ClassVar[int] = 0
     random: ClassVar[bool] = True  # False for solvers that draw nothing: making a generator takes as long as a small certificate
 

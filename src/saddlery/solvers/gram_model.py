@@ -17,7 +17,7 @@ from saddlery.penalties.base import largest
 
 __all__ = ["SMALL_FACE", "effort", "gram_descent", "minimise", "solve_factorised", "solve_multiples", "worst_violation"]
 
-# Ratio of a pivot to the square root of its diagonal entry below which a system is not solved: the solution would be rounding noise.
+# Ratio of a pivot to the square root of its diagonal entry below which a system is not solved: the solution would be noise.
 # (Not to the largest pivot: that would refuse columns of different units.)
 SINGULAR = 1e-6
 SMALL_FACE = 128  # size of the systems that are solved without LAPACK, whose calls take longer than they compute

@@ -94,7 +94,8 @@ def newton_on_all(loss, penalty, rows, y, s, free, facts, most, w, Xw, a, r, h, 
     """At most so many Newton steps, until the relative gap is the one asked for; weights, margins, slopes, curvatures and the dual
     point follow.
 
-    Returns b, the loss, the floor of curvatures, the number of steps, and whether there is no further progress.
+    Returns b, the loss, the floor of curvatures, the number of steps, whether there is no further progress, and the relative gap
+    as far as it is known.
     """
     threshold, l2, smoothness, bend, scale, tol = facts
     n, d = rows.shape
@@ -107,8 +108,8 @@ def newton_on_all(loss, penalty, rows, y, s, free, facts, most, w, Xw, a, r, h, 
     for j in range(d):
         every[j] = j
     last, idle, round_l2, sweeps = math.inf, 0, l2 if threshold == 0.0 else -1.0, SWEEPS if threshold > 0.0 else 1
-    done, stuck, proven, full = 0, False, False, False
-    while done < most and not (stuck or proven):
+    done, stuck, full, gap = 0, False, False, math.inf
+    while done < most and not stuck and gap > tol:
         gradient_of_rows(loss, rows, r, q)
         for j in range(d):
             origin[j] = w[j]
@@ -133,7 +134,7 @@ def newton_on_all(loss, penalty, rows, y, s, free, facts, most, w, Xw, a, r, h, 
         length, there, penalty_there = search_along(
             loss, penalty, y, s, Xw, along, b, shift, r, value, every, origin, move, round_l2, w, trial, new_z, new_a, new_r, new_h
         )
-        done, full = done + 1, length == 1.0
+        done, full, gap = done + 1, length == 1.0, math.inf
         if length == 0.0:
             stuck, floor = floor == 1.0, min(1.0, max(100.0 * floor, LEAST_FLOOR))
             continue
@@ -142,14 +143,13 @@ def newton_on_all(loss, penalty, rows, y, s, free, facts, most, w, Xw, a, r, h, 
         if full:  # the model holds there, and so does its dual point
             model_slopes(loss, y, s, a, bent, along, shift, dual, weighted)
             gradient_of_rows(loss, rows, weighted, Xta)
-            gap = gap_of(loss, penalty, y, s, value + penalty_there, dual, Xta, bend, threshold, l2, new_z)
-            proven = gap <= tol * scale
+            gap = gap_of(loss, penalty, y, s, value + penalty_there, dual, Xta, bend, threshold, l2, new_z) / scale
         for i in range(n):
             Xw[i] += length * along[i]
             a[i], r[i], h[i] = new_a[i], new_r[i], new_h[i]
     if not full or stuck:
         copy_into(loss, a, dual)
-    return b, value, floor, done, stuck
+    return b, value, floor, done, stuck, gap
 
 
 class _State(State):
@@ -231,7 +231,7 @@ class SmallNewton(Solver):
         facts = (penalty.threshold, penalty.strong_convexity, loss.smoothness, bend, problem.scale, state.tol)
         data = (loss, penalty, state.rows, problem.y, problem.s, int(problem.fit_intercept))
         where = (state.w, state.Xw, state.a, state.r, state.h, state.dual, state.b, state.value, state.floor)
-        state.b, state.value, state.floor, steps, state.stalled = newton_on_all(*data, facts, most, *where)
+        state.b, state.value, state.floor, steps, state.stalled, state.expected_gap = newton_on_all(*data, facts, most, *where)
         state.accesses += 4.0 * steps * problem.matrix.nnz
         return int(steps)
 
