@@ -26,6 +26,7 @@ __all__ = [
     "dots",
     "dots_of",
     "filter_vectors",
+    "scatter",
     "square_norms",
     "square_norms_of",
     "take_vectors",
@@ -230,8 +231,8 @@ def add_weighted_squares(vectors, weights, out):
     """out_j += sum_i weights_i v_ij^2."""
     for i in range(weights.shape[0]):
         for p in range(vectors.first(i), vectors.last(i)):
-            value = 1.0 * vectors.entry(p)
-            out[vectors.position(i, p)] += weights[i] * value * value
+            value = 1.0 * vectors.entry(np.uint64(p))
+            out[np.uint64(vectors.position(i, p))] += weights[i] * value * value
 
 
 @kernel
@@ -285,19 +286,26 @@ def take_vectors(vectors, W, values, indices, starts):
 
 
 @kernel
-def transpose(vectors, values, indices, starts):
-    """A sparse stack read the other way: `starts` holds zeros at first, and one more number than there are new vectors."""
-    count, length = vectors.starts.shape[0] - 1, starts.shape[0] - 1
-    for p in range(vectors.starts[count]):
-        starts[vectors.indices[p] + 1] += 1
-    for j in range(length):
-        starts[j + 1] += starts[j]
-    for i in range(count):
+def scatter(vectors, cursor, values, indices):
+    """The entry j of the sparse vector i to values[cursor[j]], and i to `indices`; the cursor moves on."""
+    for i in range(vectors.starts.shape[0] - 1):
         for p in range(vectors.first(i), vectors.last(i)):
             j = vectors.position(i, p)
-            values[starts[j]] = vectors.entry(p)
-            indices[starts[j]] = i
-            starts[j] += 1
+            to = cursor[j]
+            values[np.uint64(to)] = vectors.entry(p)
+            indices[np.uint64(to)] = i
+            cursor[j] = to + 1
+
+
+@kernel
+def transpose(vectors, values, indices, starts):
+    """A sparse stack read the other way: `starts` holds zeros at first, and one more number than there are new vectors."""
+    length = starts.shape[0] - 1
+    for p in range(vectors.starts[vectors.starts.shape[0] - 1]):
+        starts[np.uint64(vectors.indices[p]) + np.uint64(1)] += 1
+    for j in range(length):
+        starts[j + 1] += starts[j]
+    scatter(vectors, starts, values, indices)
     for j in range(length, 0, -1):
         starts[j] = starts[j - 1]
     starts[0] = 0
