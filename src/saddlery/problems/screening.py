@@ -92,7 +92,7 @@ class ScreenedProducts:
 
     def __init__(self, problem: Any):
         self.norms: np.ndarray | None = None
-        self.usable = problem.penalty.threshold > 0.0 and not problem.fit_intercept
+        self.usable = problem.screens
         self.reference: np.ndarray | None = None
         self.centres: Any = None
         self.errors: Any = None

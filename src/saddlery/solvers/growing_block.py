@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from saddlery.matrix import ROOM as ROOM_TO_TURN
 from saddlery.solvers.bent_rows import BentRows
 from saddlery.solvers.working_block import MAX_GRAM, ColumnProducts, is_array
 
@@ -98,7 +99,11 @@ class GrowingBlock(ColumnProducts):
     def grow(self, new: np.ndarray) -> None:
         """Hold these columns, too."""
         self.W = np.concatenate([self.W, new])
-        self.cols, self.at = self.matrix.lend(self.W)
+        if self.matrix.is_sparse and self.matrix.nnz <= ROOM_TO_TURN:
+            # Such blocks grow in each round, and to look through all rows so often costs more than to turn them once.
+            self.cols, self.at = self.matrix.cols, self.W  # (60,000 x 780 pixels by rows, logistic at 0.01: 315 -> 265 ms)
+        else:
+            self.cols, self.at = self.matrix.lend(self.W)
 
     def shrink(self, keep: np.ndarray, gram: bool) -> None:
         """Hold the columns at these places only, with or without their Gram matrix."""
