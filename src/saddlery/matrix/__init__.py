@@ -470,7 +470,8 @@ def as_matrix(X: Any) -> Matrix:
     else:
         # Squares may be too large, of float32 soon; a sum costs twice as much on small data (8192 x 12: 28 -> 12 us).
         data: Any = values.data if matrix.is_sparse else values.reshape(-1, order="A")
-        finite = math.isfinite(data.dot(data)) or bool(np.isfinite(data).all())
+        with np.errstate(over="ignore", invalid="ignore"):
+            finite = math.isfinite(data.dot(data)) or bool(np.isfinite(data).all())
     if not finite:
         _name_non_finite(values)
     return matrix
