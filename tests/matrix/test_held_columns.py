@@ -7,8 +7,9 @@ import pytest
 import scipy.sparse as sp
 
 import saddlery as sd
-from saddlery.matrix import as_matrix
+from saddlery.matrix import as_matrix, sparse_stack
 from saddlery.matrix.held_columns import CHUNK, HeldColumns, gather_columns
+from saddlery.matrix.vectors import disorder
 
 
 def random_csr(rng, n, d, density, dtype=np.float64, index=np.int32):
@@ -181,4 +182,42 @@ def test_large_arrays_are_checked_while_they_are_measured(order, dtype, bad, siz
         return
     X[7, 3] = bad
     with pytest.raises(sd.InputError, match=f"{'NaN' if np.isnan(bad) else 'infinity'} at row 7, column 3"):
+        as_matrix(X)
+
+
+@pytest.mark.parametrize("index", [np.int32, np.int64])
+@pytest.mark.parametrize("kind", ["csr", "csc"])
+def test_order_is_judged_as_scipy_does(kind, index):
+    """Whatever the indices are: sorted, unsorted, repeated, with empty vectors at the ends; the input is not changed."""
+    rng = np.random.default_rng(5)
+    judged = set()
+    for _ in range(200):
+        count, length = rng.integers(1, 6), rng.integers(1, 7)
+        sizes = rng.integers(0, 4, count) * rng.integers(0, 2, count)
+        parts = [rng.integers(0, length, size) for size in sizes]
+        if rng.random() < 0.5:
+            parts = [np.unique(part) for part in parts]
+        indices = np.concatenate([*parts, []]).astype(index)
+        indptr = np.concatenate([[0], np.cumsum([len(part) for part in parts])]).astype(index)
+        shape = (count, length) if kind == "csr" else (length, count)
+        make = sp.csr_array if kind == "csr" else sp.csc_array
+        X = make((rng.standard_normal(len(indices)), indices, indptr), shape=shape)
+        before = X.data.copy(), X.indices.copy(), X.indptr.copy()
+        stack = sparse_stack(X)
+        assert (disorder(stack) == 0) == X.has_canonical_format
+        judged.add(bool(X.has_canonical_format))
+        fresh = make((X.data, X.indices, X.indptr), shape=shape)
+        matrix = as_matrix(fresh)
+        np.testing.assert_allclose(matrix.values.toarray(), X.toarray(), atol=1e-14)
+        assert matrix.values.has_canonical_format
+        for array, old in zip((fresh.data, fresh.indices, fresh.indptr), before, strict=True):
+            np.testing.assert_array_equal(array, old)
+    assert judged == {True, False}
+
+
+@pytest.mark.parametrize("indices", [[0, 5], [-1, 1], [5, 0], [4, 4]])
+def test_indices_outside_are_refused(indices):
+    X = sp.csr_array((np.ones(2), np.array([0, 1]), np.array([0, 2, 2])), shape=(2, 4))
+    X.indices = np.array(indices, dtype=np.int32)
+    with pytest.raises(sd.InputError, match="outside of its shape"):
         as_matrix(X)

@@ -22,6 +22,7 @@ from saddlery.matrix.vectors import (
     combine_few,
     combine_of,
     count_positions,
+    disorder,
     dots,
     dots_of,
     filter_vectors,
@@ -463,7 +464,12 @@ def as_matrix(X: Any) -> Matrix:
     values = _as_sparse(X) if sp.issparse(X) else _as_dense(X)
     if values.shape[0] == 0 or values.shape[1] == 0:
         raise InputError(f"X has shape {values.shape}: give at least one row and one column")
+    known = {}
+    if sp.issparse(values):
+        values, stack = _in_order(values)
+        known["rows" if values.format == "csr" else "cols"] = stack
     matrix = Matrix(values)
+    matrix.__dict__.update(known)
     if not matrix.is_sparse and matrix.nnz >= TILED and (matrix.shape[1] >= WIDE or values.flags.f_contiguous):
         squares = matrix.col_square_norms  # which say it, too, and will be asked for (5000 x 2000: 6.5 -> 3.8 ms for both)
         finite = bool(np.isfinite(squares).all()) or bool(np.isfinite(values).all())
@@ -485,10 +491,21 @@ def _as_sparse(X: Any) -> Any:
     values = X if X.format in ("csr", "csc") else X.tocsr()
     if values.dtype not in (np.float32, np.float64):
         values = values.astype(np.float64)
-    if not values.has_canonical_format:
-        values = values.copy()
-        values.sum_duplicates()
     return values
+
+
+def _in_order(values: Any) -> tuple[Any, SparseVectors]:
+    """Sparse data with sorted indices and no duplicates, and their stack."""
+    stack = sparse_stack(values)
+    if found := disorder(stack):
+        if not values.has_canonical_format:
+            values = values.copy()
+            values.sum_duplicates()
+            stack = sparse_stack(values)
+            found = disorder(stack)
+        if found == 2:
+            raise InputError("X has indices outside of its shape: build it with indices from 0 and below the number it has")
+    return values, stack
 
 
 def _as_dense(X: Any) -> np.ndarray:

