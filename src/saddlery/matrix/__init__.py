@@ -87,31 +87,29 @@ class Matrix:
     @cached_property
     def csr(self) -> Any:
         """Sparse X by rows, as SciPy has it."""
-        return self.values.tocsr()
+        return self.values if self.values.format == "csr" else _as_scipy(self.rows, sp.csr_array)
 
     @cached_property
     def csc(self) -> Any:
         """Sparse X by columns, as SciPy has it."""
-        return self.values.tocsc()
+        return self.values if self.values.format == "csc" else _as_scipy(self.cols, sp.csc_array)
 
     @cached_property
     def rows(self) -> Vectors:
         """X as a stack of rows."""
         if not self.is_sparse:
             return dense_stack(self.values)
-        if self.values.format == "csc" and "csr" not in self.__dict__:
-            counts = np.zeros(self.shape[0], dtype=np.int64)
-            count_positions(self.cols, counts)
-            return turned(self.cols, counts)
-        return sparse_stack(self.csr)
+        if self.values.format == "csr":
+            return sparse_stack(self.values)
+        counts = np.zeros(self.shape[0], dtype=np.int64)
+        count_positions(self.cols, counts)
+        return turned(self.cols, counts)
 
     @cached_property
     def cols(self) -> Vectors:
         """X as a stack of columns."""
-        if self.is_sparse and self.values.format == "csr" and "csc" not in self.__dict__:
-            return turned(self.rows, self.col_counts)
         if self.is_sparse:
-            return sparse_stack(self.csc)
+            return sparse_stack(self.values) if self.values.format == "csc" else turned(self.rows, self.col_counts)
         if self.nnz < TILED or self.values.flags.f_contiguous:
             return dense_stack(self.values.T)
         values = np.empty(self.nnz, dtype=self.values.dtype)
@@ -286,8 +284,8 @@ class Matrix:
         It is 1 where entries have random signs, and about as large as rows have entries where all are positive.
         """
         index = np.unique(np.linspace(0, self.shape[0] - 1, SAMPLE).astype(np.int64))
-        p = np.asarray(self.values[index[::2]].sum(axis=0)).ravel()
-        others = sp.csr_array(self.values[index[1::2]])
+        sample = sp.csr_array(self.take_rows(index).csr)  # at once: of CSC all columns are looked through
+        p, others = sample[::2].sum(axis=0), sample[1::2]
         along, sizes = others @ p, others.data * p[others.indices]
         size = float(sizes @ sizes)
         return float(along @ along) / size if size > 0.0 else 1.0
@@ -382,7 +380,7 @@ def turned(stack: Any, counts: np.ndarray) -> SparseVectors:
     return out
 
 
-def _as_scipy(vectors: SparseVectors, kind: Any) -> Any:
+def _as_scipy(vectors: Any, kind: Any) -> Any:
     """Rows (`kind` is sp.csr_array) or columns (sp.csc_array) with sorted positions as SciPy has them."""
     shape = (len(vectors.starts) - 1, vectors.length)
     out = kind(shape if kind is sp.csr_array else shape[::-1], dtype=vectors.values.dtype)
