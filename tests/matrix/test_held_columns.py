@@ -221,3 +221,11 @@ def test_indices_outside_are_refused(indices):
     X.indices = np.array(indices, dtype=np.int32)
     with pytest.raises(sd.InputError, match="outside of its shape"):
         as_matrix(X)
+
+
+def test_room_behind_the_last_entry_is_not_read():
+    X = sp.csr_array((np.ones(3), np.array([0, 1, 1]), np.array([0, 2, 3])), shape=(2, 3))
+    X.data, X.indices = np.append(X.data, 7.0), np.append(X.indices, np.int32(2))
+    matrix = as_matrix(X)
+    np.testing.assert_array_equal(matrix.col_counts, [1, 2, 0])
+    np.testing.assert_array_equal(as_array(matrix.cols, range(3), 2), [[1, 0], [1, 1], [0, 0]])
