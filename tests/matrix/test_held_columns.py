@@ -103,6 +103,7 @@ def test_products_with_columns_that_are_held(kind):
     np.testing.assert_allclose(matrix.products_of(np.array([4, 9]), a), X.toarray()[:, [4, 9]].T @ a, atol=1e-12)
     assert matrix.is_near(np.array([4]))
     assert not matrix.is_near(np.arange(50))
+    assert matrix.is_near(np.array([4, 5])) is (kind == "dense")  # one more
     w[[4, 9]] = 1.0, -2.0
     np.testing.assert_allclose(matrix.matvec(w), X @ w, atol=1e-12)
     w[11] = 3.0  # which is not held
