@@ -52,7 +52,7 @@ SPARSE_SIZE, SPARSE_SHARE = 5000, 25  # a factor of so many numbers is looked at
 SPARSE_HELD = 10  # or 1 in 10 where the vectors of sparse data that this takes are there (mnist: 45 -> 12 ms)
 SCAN = 5.0  # entries of sparse rows that are passed over in the time that it takes to copy one
 NEAR = 0.08  # share of dense columns: so many are copied from rows in the time that a product with all takes
-# Share of the entries that is copied on suspicion, which spares a look through all rows (20,000 x 50,000, lasso at 0.1: 17 -> 15 ms).
+# Share of the entries that is copied on suspicion: it spares a look through all rows (20,000 x 50,000, lasso at 0.1: 17 -> 15 ms).
 FORESEEN = 0.08
 SAMPLE = 400  # rows that are looked at to see how columns relate
 TILED = 200_000  # entries: larger arrays are transposed in tiles (5000 x 2000: 51 -> 22 ms), smaller ones need no kernel for it
