@@ -236,19 +236,28 @@ def test_large_arrays_are_transposed_in_tiles(shape, dtype, monkeypatch):
 
 
 @pytest.mark.parametrize("dense", [True, False])
-def test_columns_are_gathered_until_the_stack_would_have_cost_less(dense, monkeypatch):
+def test_columns_are_copied_until_the_stack_would_have_cost_less(dense, monkeypatch):
     X = sp.random_array((40, 20), density=0.5, format="csr", rng=np.random.default_rng(0))
     fresh = lambda: as_matrix(X.toarray() if dense else X)  # noqa: E731
-    matrix, few = fresh(), fresh().nnz // 5
-    asked = [matrix.lends_columns(few) for _ in range(6)]
-    assert asked == sorted(asked)
-    assert asked[0] is False
-    assert asked[-1] is True
-    assert fresh().lends_columns(fresh().nnz // 2 + 1)  # most of it at once
-    assert as_matrix(np.asfortranarray(X.toarray()) if dense else X.tocsc()).lends_columns(1)  # nothing to be made
+    matrix, made = fresh(), []
+    for j in range(20):
+        matrix.lend(np.array([j]))
+        made.append("cols" in vars(matrix))
+    assert made == sorted(made)
+    assert not made[0]
+    assert made[-1]
+    assert "held" not in vars(matrix)  # one copy is enough
+    matrix = fresh()
+    matrix.lend(np.arange(15))  # most of it at once
+    assert "cols" in vars(matrix)
+    by_columns = as_matrix(np.asfortranarray(X.toarray()) if dense else X.tocsc())
+    assert by_columns.lend(np.array([3]))[0] is by_columns.cols  # nothing to be made
     monkeypatch.setattr("saddlery.matrix.ROOM", 10)
     matrix = fresh()
-    assert not any(matrix.lends_columns(few) for _ in range(6))  # no second copy of large data
+    for j in range(20):
+        matrix.lend(np.array([j]))
+    assert "cols" not in vars(matrix)  # no second copy of large data,
+    assert matrix.held.count == 1  # nor one that grows
 
 
 @pytest.mark.parametrize("kind", ["csr", "csc"])

@@ -125,17 +125,27 @@ def test_solutions_are_those_without_growing_blocks(monkeypatch, kind, intercept
     np.testing.assert_allclose(grown.w, plain.w, atol=1e-4)
 
 
-@pytest.mark.parametrize("kind", ["rows", "sparse rows"])
-def test_a_block_that_gathered_its_columns_goes_over_to_the_stack_of_all(kind):
-    X, problem = make(kind=kind)
+def test_a_block_of_rows_copies_columns_until_all_are_cheaper():
+    X, problem = make(kind="rows")
     h = np.random.default_rng(1).uniform(0.5, 1.0, 600)
     block = GrowingBlock(problem, np.arange(10))
-    assert not block.in_place
+    assert "cols" not in vars(problem.matrix)
     block.update_gram(h)
     for first in range(10, 60, 10):
         block.grow(np.arange(first, first + 10))
-    assert block.in_place
     assert "cols" in vars(problem.matrix)
     block.update_gram(h)
     np.testing.assert_allclose(block.gram, exact_gram(X, np.arange(60), h, False), rtol=1e-4, atol=1e-3)
     np.testing.assert_allclose(block.product(np.ones(60)), X.sum(axis=1))
+
+
+@pytest.mark.parametrize("room", [0, 10**9])
+def test_a_block_of_sparse_rows_turns_them_once_if_there_is_room(room, monkeypatch):
+    monkeypatch.setattr("saddlery.solvers.growing_block.ROOM_TO_TURN", room)
+    X, problem = make(kind="sparse rows")
+    block = GrowingBlock(problem, np.arange(10))
+    assert ("cols" in vars(problem.matrix)) is (room > 0)
+    block.grow(np.arange(20, 25))
+    np.testing.assert_allclose(block.product(np.ones(15)), X[:, block.W].sum(axis=1))
+    block.shrink(np.array([1, 12]), gram=False)
+    np.testing.assert_allclose(block.transposed(np.ones(600)), X[:, [1, 22]].sum(axis=0))

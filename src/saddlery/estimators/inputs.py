@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
@@ -17,6 +18,8 @@ from saddlery.matrix.partial import PartialMatrix
 
 __all__ = ["Rows", "as_numbers", "check_labels", "check_matrix", "check_rows", "check_targets", "class_weights", "encode_labels"]
 
+NUMBERS = (np.float64, np.float32)
+
 
 def check_matrix(estimator: Any, X: Any, reset: bool, accept_sparse: Any = ("csr", "csc")) -> Matrix:
     """X as a matrix; sets or checks `n_features_in_` and `feature_names_in_`.
@@ -26,10 +29,20 @@ def check_matrix(estimator: Any, X: Any, reset: bool, accept_sparse: Any = ("csr
     """
     if isinstance(X, Matrix) or gives_features(X):
         return _checked_matrix(estimator, as_matrix(X), reset)
-    values = validate_data(
-        estimator, X, reset=reset, accept_sparse=accept_sparse, dtype=(np.float64, np.float32), ensure_all_finite=False
-    )
+    if _is_plain(X, accept_sparse) and (reset or not hasattr(estimator, "feature_names_in_")):
+        return _checked_matrix(estimator, as_matrix(X), reset)
+    values = validate_data(estimator, X, reset=reset, accept_sparse=accept_sparse, dtype=NUMBERS, ensure_all_finite=False)
     return as_matrix(values)
+
+
+def _is_plain(X: Any, accept_sparse: Any) -> bool:
+    """Whether X is numbers and nothing else, in a format that is kept: nothing is left for scikit-learn to look at.
+
+    Its search for names and for other array libraries takes longer than a small fit (506 x 13 lasso: 0.39 -> 0.25 ms).
+    """
+    if type(X) not in (np.ndarray, sp.csr_array, sp.csc_array, sp.csr_matrix, sp.csc_matrix) or X.dtype not in NUMBERS:
+        return False
+    return X.ndim == 2 and min(X.shape) > 0 and (isinstance(X, np.ndarray) or X.format in accept_sparse)
 
 
 def _checked_matrix(estimator: Any, matrix: Matrix, reset: bool) -> Matrix:
@@ -60,7 +73,8 @@ def check_targets(estimator: Any, y: Any, n: int, X: Any = None) -> np.ndarray:
         y = getattr(X, "y", None) if isinstance(X, Matrix) else None
     if y is None:
         raise InputError(f"{type(estimator).__name__} requires y to be passed, but the target y is None: call fit(X, y)")
-    y = column_or_1d(y, warn=True)
+    if not (type(y) is np.ndarray and y.ndim == 1 and y.dtype.kind in "fiub"):
+        y = column_or_1d(y, warn=True)
     if y.shape[0] != n:
         raise InputError(f"y has {y.shape[0]} values, but X has {n} rows: give one target for each row")
     if y.dtype.kind == "c":

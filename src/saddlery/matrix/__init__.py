@@ -2,42 +2,62 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import scipy.sparse as sp
 
 from saddlery.errors import InputError
+from saddlery.matrix.held_columns import LOCK, HeldColumns
 from saddlery.matrix.vectors import (
     DenseVectors,
     SparseVectors,
+    add_two,
+    add_weighted_squares,
+    add_with_squares,
     combine,
     combine_few,
     combine_of,
     count_positions,
+    disorder,
     dots,
     dots_of,
     filter_vectors,
+    scatter,
     square_norms,
     take_vectors,
-    transpose,
     transpose_tiles,
     weighted_square_norms,
     weighted_squares_of,
 )
 
-__all__ = ["ROOM", "Matrix", "SparseVectors", "as_matrix", "count_nonzero", "dense_stack", "filtered", "room_like", "sparse_stack"]
+__all__ = [
+    "ROOM",
+    "Matrix",
+    "SparseVectors",
+    "as_matrix",
+    "count_nonzero",
+    "dense_stack",
+    "filtered",
+    "room_like",
+    "sparse_stack",
+    "turned",
+]
 
 SHORT = 24  # entries: loops over shorter rows spend their time on beginning and ending
 ROOM = 30_000_000  # entries: larger data are not copied for the sake of speed alone
 SPARSE_SIZE, SPARSE_SHARE = 5000, 25  # a factor of so many numbers is looked at: less than 1 in 25 not zero makes it sparse,
 SPARSE_HELD = 10  # or 1 in 10 where the vectors of sparse data that this takes are there (mnist: 45 -> 12 ms)
-SCAN = 3.0  # entries of sparse rows that are passed over in the time that it takes to copy one
+SCAN = 5.0  # entries of sparse rows that are passed over in the time that it takes to copy one
+NEAR = 0.08  # share of dense columns: so many are copied from rows in the time that a product with all takes
+# Share of the entries that is copied on suspicion: it spares a look through all rows (20,000 x 50,000, lasso at 0.1: 17 -> 15 ms).
+FORESEEN = 0.08
 SAMPLE = 400  # rows that are looked at to see how columns relate
 TILED = 200_000  # entries: larger arrays are transposed in tiles (5000 x 2000: 51 -> 22 ms), smaller ones need no kernel for it
-FEW_ENTRIES = 200_000  # so few are transposed here, without SciPy's checks
+WIDE = 256  # columns of C-ordered arrays whose squares are summed in the time that it takes to read them
 COPIED = 512  # rows or columns of float32 data that are copied at a time for a product with several vectors
 Vectors = DenseVectors | SparseVectors
 
@@ -55,7 +75,7 @@ class Matrix:
     """
 
     compiled = True  # whether kernels may loop over all of it; see matrix/partial.py
-    gathered = 0.0  # what it took to gather columns from rows so far, in entries
+    gathered = 0.0  # what it took to copy columns from rows so far, in entries
 
     def __init__(self, values: Any):
         self.values = values
@@ -70,32 +90,39 @@ class Matrix:
     @cached_property
     def csr(self) -> Any:
         """Sparse X by rows, as SciPy has it."""
-        return self.values.tocsr()
+        return self.values if self.values.format == "csr" else _as_scipy(self.rows, sp.csr_array)
 
     @cached_property
     def csc(self) -> Any:
         """Sparse X by columns, as SciPy has it."""
-        return self.values.tocsc()
+        return self.values if self.values.format == "csc" else _as_scipy(self.cols, sp.csc_array)
 
     @cached_property
     def rows(self) -> Vectors:
         """X as a stack of rows."""
-        return sparse_stack(self.csr) if self.is_sparse else dense_stack(self.values)
+        if not self.is_sparse:
+            return dense_stack(self.values)
+        if self.values.format == "csr":
+            return sparse_stack(self.values)
+        counts = np.zeros(self.shape[0], dtype=np.int64)
+        count_positions(self.cols, counts)
+        return turned(self.cols, counts)
 
     @cached_property
     def cols(self) -> Vectors:
         """X as a stack of columns."""
-        if self.is_sparse and self.nnz <= FEW_ENTRIES and "csc" not in self.__dict__ and self.values.format == "csr":
-            out = room_like(self.rows, self.nnz, self.shape[1], self.shape[0])
-            transpose(self.rows, *out[:3])
-            return out
         if self.is_sparse:
-            return sparse_stack(self.csc)
+            return sparse_stack(self.values) if self.values.format == "csc" else turned(self.rows, self.col_counts)
         if self.nnz < TILED or self.values.flags.f_contiguous:
             return dense_stack(self.values.T)
         values = np.empty(self.nnz, dtype=self.values.dtype)
         transpose_tiles(self.rows, self.shape[0], values)
         return DenseVectors(values, self.shape[0])
+
+    @cached_property
+    def held(self) -> HeldColumns:
+        """Columns that were copied from rows, for :meth:`lend`."""
+        return HeldColumns(self.rows, self.shape[1])
 
     @cached_property
     def col_counts(self) -> np.ndarray:
@@ -121,17 +148,58 @@ class Matrix:
         natural = "rows" if (self.values.format == "csr" if self.is_sparse else self.values.flags.c_contiguous) else "cols"
         return stack == natural
 
-    def lends_columns(self, entries: int) -> bool:
-        """Whether columns that hold so many entries are read from the stack of columns, not gathered from rows.
+    def lend(self, columns: np.ndarray) -> tuple[Vectors, np.ndarray]:
+        """A stack that holds these columns, and where they are in it.
 
-        Who has rows pays for that stack when most columns are asked for, or as much was spent on gathering them before: at most
-        twice the best choice (20,000 x 50,000 in CSR, l1 logistic at 0.01: 90 -> 72 ms; dense 5000 x 2000: 713 -> 335). Each "no"
-        is counted as a gathering.
+        Who has rows copies what was not asked for before (matrix/held_columns.py). All columns are made once most are missing, or
+        as much was spent on copying: at most twice the best choice. Large data are never copied as a whole unless most of it is
+        asked for at once, and then keep no more than that.
         """
-        if not self.has("cols") and 2 * entries < self.nnz:
-            self.gathered += entries + (self.nnz / SCAN if self.is_sparse else 0.0)
-            return self.gathered >= self.nnz and self.nnz <= ROOM
-        return True
+        if self.has("cols"):
+            return self.cols, columns
+        with LOCK:
+            missing = self.held.missing(columns)
+            if len(missing) and self._turns(self.count_entries(missing)):
+                _ = self.cols
+                del self.held
+                return self.cols, columns
+            if len(missing):
+                if self.nnz > ROOM:
+                    self.held.clear()
+                    missing = columns
+                self.held.hold(missing, self.col_counts)
+            return self.held.lend(columns)
+
+    def _lent_before(self, columns: np.ndarray) -> tuple[Vectors, np.ndarray] | None:
+        """As :meth:`lend`, if nothing must be copied for it."""
+        with LOCK:
+            return None if len(self.held.missing(columns)) else self.held.lend(columns)
+
+    def foresee(self, columns: np.ndarray, likely: np.ndarray) -> None:
+        """Copy these columns together with others that are likely to be asked for next, if any must be copied and these are few."""
+        if self.has("cols") or self.nnz > ROOM or len(self.held.missing(columns)) == 0:
+            return
+        likely = self.held.missing(likely)
+        if self.count_entries(likely) <= FORESEEN * self.nnz:
+            self.lend(np.union1d(columns, likely))
+
+    def _turns(self, entries: int) -> bool:
+        """Whether all columns are made, now that some with so many entries are missing; each "no" is counted as a copy of these."""
+        if 2 * entries >= self.nnz:
+            return True
+        self.gathered += entries + (self.nnz / SCAN if self.is_sparse else 0.0)
+        return self.gathered >= self.nnz and self.nnz <= ROOM
+
+    def is_near(self, columns: np.ndarray) -> bool:
+        """Whether products with these columns cost less than a product with all rows does."""
+        if self.has("cols"):
+            return True
+        if "held" not in self.__dict__:
+            return False
+        missing = self.count_entries(self.held.missing(columns))
+        if self.is_sparse:  # to find them costs as much as the product
+            return missing == 0
+        return missing == 0 or (missing <= NEAR * self.nnz and self.nnz <= ROOM)
 
     @property
     def _blas(self) -> bool:
@@ -142,10 +210,14 @@ class Matrix:
         """X w, in float64; w is (d,), or (d, k) and then possibly sparse."""
         if w.ndim == 2:
             return self._times(w, transposed=False)
-        few = self.has("cols") and np.count_nonzero(w) < self.shape[1] // 4
+        few: Any = np.count_nonzero(w) < self.shape[1] // 4
+        out = np.zeros(self.shape[0])
+        if few and "held" in self.__dict__ and (lent := self._lent_before(used := np.flatnonzero(w))) is not None:
+            combine_of(*lent, w[used], out)  # (20,000 x 50,000, 326 columns: 1.8 -> 0.6 ms)
+            return out
+        few = few and self.has("cols")
         if self._blas and not few:
             return self.values @ w
-        out = np.zeros(self.shape[0])
         if self.by_columns or few or not self.has("rows"):
             combine(self.cols, w, out)
         else:
@@ -164,6 +236,28 @@ class Matrix:
         else:
             combine(self.rows, a, out)
         return out
+
+    @property
+    def _reads_rows(self) -> bool:
+        """Whether X'a is summed over sparse rows, so that a second sum on the way costs little."""
+        return self.is_sparse and self.has("rows") and not self.by_columns
+
+    def rmatvec_with_norms(self, a: np.ndarray) -> np.ndarray:
+        """X' a; if rows are read, the norms of columns are known afterwards, too."""
+        if not self._reads_rows or "col_square_norms" in self.__dict__:
+            return self.rmatvec(a)
+        both = np.zeros((self.shape[1], 2))
+        add_with_squares(self.rows, a, both)
+        self.__dict__["col_square_norms"] = both[:, 1].copy()
+        return both[:, 0].copy()
+
+    def rmatvec_of_two(self, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """X' a and X' b, in one pass where that is cheaper."""
+        if not self._reads_rows:
+            return self.rmatvec(a), self.rmatvec(b)
+        both = np.zeros((self.shape[1], 2))
+        add_two(self.rows, a, b, both)
+        return both[:, 0].copy(), both[:, 1].copy()
 
     def _times(self, w: Any, transposed: bool) -> np.ndarray:
         """X w or X' w for several vectors: by BLAS or SciPy, or if most entries of w are zero, one vector of X for each."""
@@ -199,8 +293,10 @@ class Matrix:
         It is 1 where entries have random signs, and about as large as rows have entries where all are positive.
         """
         index = np.unique(np.linspace(0, self.shape[0] - 1, SAMPLE).astype(np.int64))
-        rows = self.rows if self.has("rows") else sparse_stack(self.values[index].tocsr())
-        index = index if self.has("rows") else np.arange(len(index))
+        if self.has("rows"):
+            rows = self.rows
+        else:
+            rows, index = self.take_rows(index).rows, np.arange(len(index))  # at once: all columns are looked through
         p, along = np.zeros(self.shape[1]), np.empty(len(index) // 2)
         combine_of(rows, index[::2].copy(), np.ones(len(index) - len(along)), p)
         others = index[1::2].copy()
@@ -219,19 +315,26 @@ class Matrix:
     def col_square_norms(self) -> np.ndarray:
         """||x^j||^2 for every column."""
         out = np.zeros(self.shape[1])
-        square_norms(self.cols, out)
+        if self.has("cols"):
+            square_norms(self.cols, out)
+        else:
+            add_weighted_squares(self.rows, np.ones(self.shape[0]), out)
         return out
 
     def products_of(self, columns: np.ndarray, a: np.ndarray) -> np.ndarray:
         """x^j . a for some columns j."""
         out = np.empty(len(columns))
-        dots_of(self.cols, columns, a, out)
+        stack, at = self.lend(columns)
+        dots_of(stack, at, a, out)
         return out
 
     def weighted_col_square_norms(self, weights: np.ndarray) -> np.ndarray:
         """sum_i weights_i x_ij^2 for every column."""
-        out = np.empty(self.shape[1])
-        weighted_square_norms(self.cols, weights, out)
+        out = np.zeros(self.shape[1])
+        if self.has("cols"):
+            weighted_square_norms(self.cols, weights, out)
+        else:
+            add_weighted_squares(self.rows, weights, out)
         return out
 
     def left_product(self, weights: Any) -> np.ndarray:
@@ -251,12 +354,15 @@ class Matrix:
         """The rows of `index` as a matrix of their own; most of them by columns, too, if those of all rows are at hand."""
         if not self.is_sparse:
             return Matrix(np.ascontiguousarray(self.values.take(index, axis=0)))
+        ascending = bool((np.diff(index) > 0).all())
+        if ascending and not self.has("rows"):  # (ijcnn1 by columns, 5 % of the rows: 3.2 -> 0.9 ms)
+            return _from_columns(filtered(self.cols, index, self.nnz))
         whole: Any = self.rows
         rows = room_like(whole, int((whole.starts[index + 1] - whole.starts[index]).sum()), len(index), self.shape[1])
         take_vectors(whole, index, *rows[:3])  # without SciPy's checks
-        out = Matrix(_as_csr(rows))
+        out = Matrix(_as_scipy(rows, sp.csr_array))
         out.__dict__["rows"] = rows
-        if "cols" in self.__dict__ and 2 * len(index) > self.shape[0] and (np.diff(index) > 0).all():
+        if "cols" in self.__dict__ and 2 * len(index) > self.shape[0] and ascending:
             out.__dict__["cols"] = filtered(self.cols, index, out.nnz)
         return out
 
@@ -278,12 +384,33 @@ def room_like(like: Any, entries: int, count: int, length: int) -> SparseVectors
     return SparseVectors(values, indices, np.zeros(count + 1, dtype=np.int64), length)
 
 
-def _as_csr(rows: SparseVectors) -> Any:
-    """Rows with sorted positions as SciPy has them."""
-    out = sp.csr_array((len(rows.starts) - 1, rows.length), dtype=rows.values.dtype)
-    short = len(rows.values) <= np.iinfo(rows.indices.dtype).max
-    out.data, out.indices, out.indptr = rows.values, rows.indices, rows.starts.astype(rows.indices.dtype) if short else rows.starts
+def turned(stack: Any, counts: np.ndarray) -> SparseVectors:
+    """A sparse stack read the other way, where `counts` are the entries at each position (ijcnn1: 2.5 -> 1.0 ms of SciPy's)."""
+    entries = len(stack.values)
+    out = room_like(stack, entries, len(counts), len(stack.starts) - 1)
+    np.cumsum(counts, out=out.starts[1:])
+    # Half the room for where to write next, and half the misses (20,000 x 50,000, 2 million entries: 14.9 -> 13.0 ms).
+    scatter(stack, out.starts[:-1].astype(np.int32 if entries < 2**31 else np.int64), out.values, out.indices)
+    return out
+
+
+def _as_scipy(vectors: Any, kind: Any) -> Any:
+    """Rows (`kind` is sp.csr_array) or columns (sp.csc_array) with sorted positions as SciPy has them."""
+    shape = (len(vectors.starts) - 1, vectors.length)
+    out = kind(shape if kind is sp.csr_array else shape[::-1], dtype=vectors.values.dtype)
+    short = len(vectors.values) <= np.iinfo(vectors.indices.dtype).max
+    starts = vectors.starts.astype(vectors.indices.dtype) if short else vectors.starts
+    out.data, out.indices, out.indptr = vectors.values, vectors.indices, starts
     out.has_sorted_indices = out.has_canonical_format = True
+    return out
+
+
+def _from_columns(cols: SparseVectors) -> Matrix:
+    """The matrix of sparse columns, in as much memory as they need."""
+    entries = int(cols.starts[-1])
+    cols = cols._replace(values=cols.values[:entries].copy(), indices=cols.indices[:entries].copy())
+    out = Matrix(_as_scipy(cols, sp.csc_array))
+    out.__dict__["cols"] = cols
     return out
 
 
@@ -318,7 +445,9 @@ def sparse_stack(values: Any) -> SparseVectors:
     length = values.shape[1] if values.format == "csr" else values.shape[0]
     # Row pointers are always int64 and indices int32 (where they fit): one compiled variant instead of four.
     kind = np.int32 if max(values.shape) < 2**31 else np.int64
-    return SparseVectors(values.data, values.indices.astype(kind, copy=False), values.indptr.astype(np.int64), int(length))
+    starts = values.indptr.astype(np.int64)
+    data, indices = values.data[: starts[-1]], values.indices[: starts[-1]]  # SciPy allows room behind the last entry
+    return SparseVectors(data, indices.astype(kind, copy=False), starts, int(length))
 
 
 def as_matrix(X: Any) -> Matrix:
@@ -349,8 +478,23 @@ def as_matrix(X: Any) -> Matrix:
     values = _as_sparse(X) if sp.issparse(X) else _as_dense(X)
     if values.shape[0] == 0 or values.shape[1] == 0:
         raise InputError(f"X has shape {values.shape}: give at least one row and one column")
-    _refuse_non_finite(values)
-    return Matrix(values)
+    known = {}
+    if sp.issparse(values):
+        values, stack = _in_order(values)
+        known["rows" if values.format == "csr" else "cols"] = stack
+    matrix = Matrix(values)
+    matrix.__dict__.update(known)
+    if not matrix.is_sparse and matrix.nnz >= TILED and (matrix.shape[1] >= WIDE or values.flags.f_contiguous):
+        squares = matrix.col_square_norms  # which say it, too, and will be asked for (5000 x 2000: 6.5 -> 3.8 ms for both)
+        finite = bool(np.isfinite(squares).all()) or bool(np.isfinite(values).all())
+    else:
+        # Squares may be too large, of float32 soon; a sum costs twice as much on small data (8192 x 12: 28 -> 12 us).
+        data: Any = values.data if matrix.is_sparse else values.reshape(-1, order="A")
+        with np.errstate(over="ignore", invalid="ignore"):
+            finite = math.isfinite(data.dot(data)) or bool(np.isfinite(data).all())
+    if not finite:
+        _name_non_finite(values)
+    return matrix
 
 
 def _as_sparse(X: Any) -> Any:
@@ -361,10 +505,21 @@ def _as_sparse(X: Any) -> Any:
     values = X if X.format in ("csr", "csc") else X.tocsr()
     if values.dtype not in (np.float32, np.float64):
         values = values.astype(np.float64)
-    if not values.has_canonical_format:
-        values = values.copy()
-        values.sum_duplicates()
     return values
+
+
+def _in_order(values: Any) -> tuple[Any, SparseVectors]:
+    """Sparse data with sorted indices and no duplicates, and their stack."""
+    stack = sparse_stack(values)
+    if found := disorder(stack):
+        if not values.has_canonical_format:
+            values = values.copy()
+            values.sum_duplicates()
+            stack = sparse_stack(values)
+            found = disorder(stack)
+        if found == 2:
+            raise InputError("X has indices outside of its shape: build it with indices from 0 and below the number it has")
+    return values, stack
 
 
 def _as_dense(X: Any) -> np.ndarray:
@@ -386,12 +541,8 @@ def _as_dense(X: Any) -> np.ndarray:
     return values
 
 
-def _refuse_non_finite(values: Any) -> None:
+def _name_non_finite(values: Any) -> NoReturn:
     """Name the row and the column of the first entry that is not finite."""
-    data = values.data if sp.issparse(values) else values
-    with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(data.sum(dtype=np.float64)) or np.isfinite(data).all():
-            return
     if sp.issparse(values):
         coo = values.tocoo()
         where = np.flatnonzero(~np.isfinite(coo.data))[0]

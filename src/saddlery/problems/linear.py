@@ -369,6 +369,11 @@ class LinearProblem:
             return math.inf
         return float(np.max(np.abs(self.constant_gradient)) / share)
 
+    @property
+    def screens(self) -> bool:
+        """Whether columns can be shown not to matter: below a threshold, and with a dual that need not balance."""
+        return self.penalty.threshold > 0.0 and not self.fit_intercept
+
     @cached_property
     def equal_weights(self) -> bool:
         """Whether all rows have the same weight."""
@@ -456,7 +461,7 @@ class LinearProblem:
         if not self.matrix.compiled:  # reading is dear: both in one pass
             both = self.matrix.rmatvec(np.column_stack([self.s * positive, self.s * ~positive]))
             return np.ascontiguousarray(both[:, 0]), np.ascontiguousarray(both[:, 1])
-        return self.matrix.rmatvec(self.s * positive), self.matrix.rmatvec(self.s * ~positive)
+        return self.matrix.rmatvec_of_two(self.s * positive, self.s * ~positive)
 
     @cached_property
     def constant_dual(self) -> np.ndarray:
@@ -468,11 +473,13 @@ class LinearProblem:
     @cached_property
     def constant_gradient(self) -> np.ndarray:
         """X'(s a) at the dual point of the best constant model: of a class, all slopes are the same there."""
+        # Norms are for screening (problems/screening.py).
+        product = self.matrix.rmatvec_with_norms if self.screens and self.equal_weights else self.matrix.rmatvec
         if self.loss.targets != "signs":
-            return self.matrix.rmatvec(self.s * self.constant_dual)
+            return product(self.s * self.constant_dual)
         upper, lower = self._constant_slopes
         if not self.fit_intercept and "_class_products" not in self.__dict__:
-            return self.matrix.rmatvec(self.s * np.where(self.y > 0.0, upper, lower))
+            return product(self.s * np.where(self.y > 0.0, upper, lower))
         positive, negative = self._class_products
         return upper * positive + lower * negative
 

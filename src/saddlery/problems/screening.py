@@ -78,7 +78,7 @@ class ScreenedProducts:
     Parameters
     ----------
     problem : LinearProblem
-        Whose data and weights. Data without columns at hand are always read as a whole.
+        Whose data and weights. Data by rows are read as a whole where that costs less than to copy the columns that matter.
 
     Attributes
     ----------
@@ -92,7 +92,7 @@ class ScreenedProducts:
 
     def __init__(self, problem: Any):
         self.norms: np.ndarray | None = None
-        self.usable = problem.penalty.threshold > 0.0 and not problem.fit_intercept
+        self.usable = problem.screens
         self.reference: np.ndarray | None = None
         self.centres: Any = None
         self.errors: Any = None
@@ -108,7 +108,8 @@ class ScreenedProducts:
     def product(self, problem: Any, a: np.ndarray, weighted: np.ndarray, level: float) -> np.ndarray:
         """X'(s a) where it may exceed the level, else a bound of its absolute value; `weighted` is s a."""
         matrix = problem.matrix
-        at_hand = matrix.has("cols") or not matrix.compiled  # what is read in parts is read by columns as well
+        apart = not matrix.compiled  # what is read in parts is read by columns as well
+        at_hand = apart or matrix.has("cols") or "held" in vars(matrix)
         if self.usable and at_hand and self.reference is not None and level > 0.0:
             if self.norms is None:
                 self.norms = problem.column_norms
@@ -120,7 +121,7 @@ class ScreenedProducts:
             count, entries = bound_products(problem.penalty, *facts, self.centres, self.errors, out, chosen)
             chosen = chosen[:count]
             worth = WIDE if matrix.is_sparse and problem.d > problem.n else WORTH[matrix.is_sparse]
-            if entries <= worth * matrix.nnz:
+            if entries <= worth * matrix.nnz and (apart or matrix.is_near(chosen)):
                 put_exact(problem.penalty, chosen, matrix.products_of(chosen, weighted), self.centres, self.errors, out)
                 self.reference[:] = a
                 self.complete = False

@@ -22,6 +22,7 @@ SMALL = 128  # columns: a copy of so few serves on even if it holds too many
 # Relative gap above which a block of wide data that grows takes only columns that exceed the threshold by so much, and below which
 # those that nearly reach it: to add a column later costs little, but a round more does (5000 x 2000, logistic at 0.1: 53 -> 38 ms).
 SURE = 0.1, 1.2, 0.95
+LIKELY = 0.8  # of the least product in a working set: columns from there on may be in the next one
 RISE_UP = 0.5  # how expectations change when columns were missing
 GENEROUS = 0.6  # share of the threshold from which on columns are taken after a start that is not zero: few will be missing later
 
@@ -58,12 +59,15 @@ def choose_block(problem: Any, state: Any) -> Any:
     state.fresh = 1.0 - float(np.count_nonzero(state.inside[W])) / len(W)
     entries = problem.matrix.count_entries(W)
     gram_form = _gram_is_cheaper(problem, state, W, entries, epochs)
+    grown = gram_form and grows(problem, entries, len(W))
+    if problem.matrix.compiled and threshold > 0.0 and not (grown and problem.matrix.is_sparse):
+        _foresee(problem, W, wanted)
     if gram_form and state.pool is not None:
         state.block = PooledBlock(problem, W, entries, state.pool)
     elif gram_form and worth_thinning(problem, entries, len(W)):
         state.draws = state.rng.random(problem.n, dtype=np.float32) if state.draws is None else state.draws
         state.block = ThinnedBlock(problem, W, entries, state.draws, old)
-    elif gram_form and grows(problem, entries, len(W)):
+    elif grown:
         state.block = _grown(problem, state, W)
         W = state.block.W
     else:
@@ -72,6 +76,12 @@ def choose_block(problem: Any, state: Any) -> Any:
     state.inside[W] = True
     state.accesses += entries
     return state.block
+
+
+def _foresee(problem: Any, W: np.ndarray, wanted: np.ndarray) -> None:
+    """Have columns that come near to those of W copied from rows together with them: to look through all rows again costs more."""
+    size = np.abs(wanted)
+    problem.matrix.foresee(W, np.flatnonzero(size > LIKELY * float(size[W].min(initial=math.inf))))
 
 
 def _grown(problem: Any, state: Any, W: np.ndarray) -> GrowingBlock:

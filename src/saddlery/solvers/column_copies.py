@@ -12,14 +12,10 @@ from saddlery.parts import kernel
 
 __all__ = [
     "dense_columns",
-    "gather_columns",
-    "gathered_array",
-    "gathered_cols",
     "sparse_cols",
     "sparse_rows",
     "spread",
     "spread_columns",
-    "spread_gathered",
     "transposed",
 ]
 
@@ -45,17 +41,6 @@ def spread_columns(cols, W, out):
             out[k, cols.position(W[k], p)] = cols.entry(p)
 
 
-@kernel
-def gather_columns(rows, W, out):
-    """out[k, i] = x_ij with j = W[k], from dense rows, in tiles that stay in cache."""
-    n = out.shape[1]
-    for low in range(0, n, 32):
-        high = min(low + 32, n)
-        for k in range(W.shape[0]):
-            for i in range(low, high):
-                out[k, i] = rows.entry(rows.first(i) + W[k])
-
-
 # --------------------------------------------------------------------------- copies
 
 
@@ -73,44 +58,33 @@ def transposed(stack: SparseVectors, entries: int) -> SparseVectors:
 
 
 def sparse_rows(matrix: Any, W: np.ndarray, entries: int) -> SparseVectors:
-    """Rows restricted to W: filtered from all rows, or from the columns where W holds few of the entries and columns are there."""
+    """Rows restricted to W: filtered from all rows, or made of columns where W holds few of the entries."""
     if len(W) == matrix.shape[1]:
         return matrix.rows
-    few = COLUMNS_FROM * entries < matrix.nnz
-    if (few and matrix.lends_columns(entries)) or not matrix.has("rows"):
+    if COLUMNS_FROM * entries < matrix.nnz or not matrix.has("rows"):
         return transposed(sparse_cols(matrix, W, entries), entries)
     return filtered(matrix.rows, W, entries)
 
 
 def sparse_cols(matrix: Any, W: np.ndarray, entries: int) -> SparseVectors:
-    """Columns of the data, copied from columns."""
+    """Columns of the data, one behind the other."""
     if len(W) == matrix.shape[1]:
         return matrix.cols
-    out = room_like(matrix.cols, entries, len(W), matrix.shape[0])
-    take_vectors(matrix.cols, W, *out[:3])
+    stack, at = matrix.lend(W)
+    out = room_like(stack, entries, len(W), matrix.shape[0])
+    take_vectors(stack, at, *out[:3])
     return out
-
-
-def gathered_cols(matrix: Any, W: np.ndarray, entries: int) -> SparseVectors:
-    """Columns of the data, gathered from rows."""
-    return transposed(filtered(matrix.rows, W, entries), entries)
 
 
 def spread(matrix: Any, W: np.ndarray) -> np.ndarray:
     """Columns of sparse data as a dense array of shape (m, n)."""
-    entries = matrix.count_entries(W)
-    if COLUMNS_FROM * entries >= matrix.nnz or not matrix.lends_columns(entries):
-        return spread_gathered(matrix, W)
+    if COLUMNS_FROM * matrix.count_entries(W) >= matrix.nnz and not matrix.has("cols"):
+        out = np.zeros((len(W) + 1, matrix.shape[0]))
+        spread_rows(matrix.rows, _places(matrix.shape[1], W), out)
+        return out[:-1]
     out = np.zeros((len(W), matrix.shape[0]))
-    spread_columns(matrix.cols, W, out)  # (news20, 2 columns: 1.7 -> 0.05 ms)
+    spread_columns(*matrix.lend(W), out)  # (news20, 2 columns: 1.7 -> 0.05 ms)
     return out
-
-
-def spread_gathered(matrix: Any, W: np.ndarray) -> np.ndarray:
-    """The same, gathered from rows."""
-    out = np.zeros((len(W) + 1, matrix.shape[0]))
-    spread_rows(matrix.rows, _places(matrix.shape[1], W), out)
-    return out[:-1]
 
 
 def dense_columns(matrix: Any, W: np.ndarray) -> np.ndarray:
@@ -118,13 +92,5 @@ def dense_columns(matrix: Any, W: np.ndarray) -> np.ndarray:
     n, d = matrix.shape
     if len(W) == d:
         return (matrix.cols.values.reshape(d, n) if matrix.has("cols") else matrix.values.T).astype(np.float64, copy=False)
-    if matrix.lends_columns(len(W) * n):
-        return matrix.cols.values.reshape(d, n)[W].astype(np.float64, copy=False)
-    return gathered_array(matrix, W)
-
-
-def gathered_array(matrix: Any, W: np.ndarray) -> np.ndarray:
-    """The same, gathered from rows."""
-    out = np.empty((len(W), matrix.shape[0]))
-    gather_columns(matrix.rows, W, out)
-    return out
+    stack, at = matrix.lend(W)
+    return stack.values[: len(stack.values) // n * n].reshape(-1, n)[at].astype(np.float64, copy=False)

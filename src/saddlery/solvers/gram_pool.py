@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from saddlery.matrix import SparseVectors
+from saddlery.matrix import ROOM, SparseVectors
 from saddlery.parts import kernel
 from saddlery.solvers.column_copies import sparse_cols, transposed
 from saddlery.solvers.working_block import COPY, ColumnProducts, add_gram, sweeps_expected
@@ -163,10 +163,10 @@ def _count(rows: SparseVectors) -> int:
 
 
 def pool_for(problem: Any) -> GramPool | None:
-    """A pool, where one serves: constant curvature, and sparse data with columns at hand."""
+    """A pool, where one serves: constant curvature, and sparse data of which columns may be copied."""
     matrix = problem.matrix
     constant = getattr(problem.loss, "curvature_is_constant", False) and problem.penalty.threshold > 0.0
-    if constant and matrix.compiled and matrix.is_sparse and matrix.has("cols"):
+    if constant and matrix.compiled and matrix.is_sparse and (matrix.has("cols") or matrix.nnz <= ROOM):
         return GramPool(problem.n, problem.d)
     return None
 
@@ -189,8 +189,8 @@ class PooledBlock(ColumnProducts):
     sampled = False
 
     def __init__(self, problem: Any, W: np.ndarray, entries: int, pool: GramPool):
-        self.W, self.at, self.m, self.n, self.entries = W, W, len(W), problem.n, entries
-        self.cols, self.intercept = problem.matrix.cols, int(problem.fit_intercept)
+        self.W, self.m, self.n, self.entries = W, len(W), problem.n, entries
+        (self.cols, self.at), self.intercept = problem.matrix.lend(W), int(problem.fit_intercept)
         # The curvature of such a loss is its smoothness.
         self.weights = problem.loss.smoothness * problem.s
         pool.add(problem.matrix, self.weights, W)

@@ -12,7 +12,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from saddlery.solvers.column_copies import gather_columns, spread_columns
+from saddlery.matrix.held_columns import gather_columns
+from saddlery.solvers.column_copies import spread_columns
 from saddlery.solvers.gram_model import worst_violation
 from saddlery.solvers.multiclass_columns import ColumnStep
 from saddlery.solvers.multiclass_dense import DenseMove

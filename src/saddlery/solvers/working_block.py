@@ -19,7 +19,7 @@ import scipy.linalg.blas
 
 from saddlery.matrix.vectors import combine, combine_of, dots, dots_of, square_norms_of
 from saddlery.parts import kernel
-from saddlery.solvers.column_copies import dense_columns, gathered_array, gathered_cols, sparse_rows, spread
+from saddlery.solvers.column_copies import dense_columns, sparse_rows, spread
 from saddlery.solvers.scaled_columns import DenseCopies
 
 __all__ = [
@@ -190,20 +190,12 @@ class WorkingBlock:
         elif gram_form:
             self.cols = matrix.cols if matrix.by_columns else None  # for products; rows are for the Gram matrix only
             self.rows = sparse_rows(matrix, W, self.entries)
-        elif matrix.is_sparse and matrix.lends_columns(self.entries):
-            self.cols = matrix.cols
-            if "col_square_norms" in vars(matrix):  # as they are once columns were screened
-                vars(self)["square_norms"] = matrix.col_square_norms[W]
-        elif matrix.is_sparse:
-            self.cols, self.at = gathered_cols(matrix, W, self.entries), np.arange(self.m)
-        elif matrix.has("cols"):
-            self.cols = matrix.cols
-        elif swept_in_few_bits(problem):  # each column is read once
+        elif self.m == problem.d and swept_in_few_bits(problem) and not matrix.has("cols"):  # each column is read once
             self.array = dense_columns(matrix, W)
-        elif matrix.lends_columns(self.entries):
-            self.cols = matrix.cols
         else:
-            self.array = gathered_array(matrix, W)
+            self.cols, self.at = matrix.lend(W)
+            if matrix.is_sparse and "col_square_norms" in vars(matrix):  # as they are once columns were screened
+                vars(self)["square_norms"] = matrix.col_square_norms[W]
         self.dense = not matrix.is_sparse
         # Copies of dense columns for sweeps, and their places there: of those of this block, or of all as the owner wishes.
         self.copies = DenseCopies(self.n, self.m) if copies is None else copies
