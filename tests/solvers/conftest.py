@@ -10,7 +10,7 @@ from saddlery.registry import LOSSES, PENALTIES, SOLVERS
 
 # Their gap falls like 1 / k, so no small tolerance is asked of them: test_frank_wolfe.py and test_pegasos.py have their tests.
 SLOW = {"frank_wolfe", "gsfw", "sag_fw", "scgm", "sfw", "svrf", "scgs", "pegasos"}
-# The first two see a loss and a penalty by their proxes alone, the third shares its steps with prox_newton: some losses stand for all.
+# The first two see loss and penalty by their proxes alone, the third shares its steps with prox_newton: some losses stand for all.
 PLAIN = {"pdhg", "projected_gradient", "small_newton"}
 SETS = (sd.penalties.L1Ball(1.5), sd.penalties.Simplex(1.5))  # two of them, with two losses: kernels of each are compiled anew
 
