@@ -91,7 +91,8 @@ def main() -> None:
         return
     table = json.loads(TABLE.read_text())
     sheet = Sheet(json.loads(TIMES.read_text()), missing=math.log(times.HOPELESS))
-    print(f"{len(sheet.names)} problems of {len(sheet.sets)} data sets; factors to the fastest solver:")
+    sets = {entry["data"] for entry in sheet.entries}
+    print(f"{len(sheet.names)} problems of {len(sets)} data sets; factors to the fastest solver:")
     present, start = table["rules"], NOTHING if options.from_nothing else table["rules"]
     report(sheet, "the present table", sheet.costs(present), sheet.chosen(present))
     fitted = fit(sheet, start)

@@ -20,10 +20,11 @@ from peers_lib.ours import prepared
 import saddlery as sd
 from saddlery.solvers.auto import Facts
 
-__all__ = ["FLAGS", "NUMBERS", "SETS", "Kind", "Trial", "facts_of", "trials"]
+__all__ = ["SETS", "Kind", "Trial", "facts_of", "trials"]
 
 FLAGS = ("smooth", "kinks", "quadratic", "signs", "strongly_convex", "selects", "intercept", "sparse")
-NUMBERS = ("n", "d", "columns_per_row", "gram_passes", "conditioning", "alignment")
+NUMBERS = ("n", "d", "columns_per_row", "gram_passes")
+OF_L2 = ("conditioning", "mean_conditioning", "alignment")  # cost a pass over the data: asked for only where nothing is selected
 ABSENT = ("bounded", "corners", "ball", "partial")  # facts that no problem of the grid has
 HUGE = 1e300  # stands for infinity, which JSON has not
 
@@ -50,8 +51,8 @@ def _kinds(*rows: tuple[str, float, tuple[float, ...]]) -> tuple[Kind, ...]:
 
 
 MORE_BINARY = _kinds(
-    ("logistic", 0.0, (0.1, 100.0)), ("hinge", 0.0, (0.1, 100.0)), ("squared_hinge", 0.0, (100.0,)), ("smooth_hinge", 0.0, (1.0,)),
-    ("hinge", 1.0, (0.01,)), ("hinge", 0.5, (0.01,)),
+    ("logistic", 0.0, (0.1, 100.0)), ("hinge", 0.0, (0.1, 100.0)), ("squared_hinge", 0.0, (0.1, 100.0)),
+    ("smooth_hinge", 0.0, (1.0,)), ("hinge", 1.0, (0.01,)), ("hinge", 0.5, (0.01,)),
 )  # fmt: skip
 MORE_REGRESSION = _kinds(("squared", 0.0, (1.0, 100.0)), ("huber", 0.0, (1.0,)), ("huber", 1.0, (0.01,)))
 OTHER_BINARY = _kinds(
@@ -60,16 +61,22 @@ OTHER_BINARY = _kinds(
 )  # fmt: skip
 OTHER_REGRESSION = _kinds(("squared", 1.0, (0.1, 0.01)), ("squared", 0.5, (0.01,)))
 REAL_BINARY = ("letter", "satimage", "dna", "rcv1", "isolet", "splice", "sonar", "german", "ionosphere", "diabetes")
-REAL_REGRESSION = ("bodyfat", "mg", "satimage")
+REAL_REGRESSION = ("bodyfat", "mg", "satimage", "rcv1", "isolet")  # labels are numbers, too
+FAMILIES = {  # sets of one kind: a rule that helps one family only is not accepted
+    "normal": ("correlated", "dense_wide", "dense_square", "dense_half", "dense_tall", "synth_dense", "wide_regression"),
+    "random signs": ("sparse_tall", "synth_sparse"),
+    "microarrays": ("leu", "duke", "colon"),
+    "tiny": ("tiny", "tiny_wide"),
+}
 DEAR = ("mnist8", "synth_dense")  # minutes each: the cells of the comparison only
 
 
-def _signs(rng: np.random.Generator, X: Any) -> np.ndarray:
-    """Labels of a linear rule of a tenth of the columns, with noise."""
+def _targets(rng: np.random.Generator, X: Any) -> np.ndarray:
+    """A sum of a tenth of the columns, with noise; their signs are labels."""
     w = np.where(rng.random(X.shape[1]) < 0.1, rng.standard_normal(X.shape[1]), 0.0)
     w[0] = 1.0
     z = np.asarray(X @ w).ravel()
-    return np.where(z / z.std() + 0.5 * rng.standard_normal(len(z)) > 0.0, 1.0, -1.0)
+    return z / z.std() + 0.5 * rng.standard_normal(len(z))
 
 
 def _correlated(rng: np.random.Generator, n: int, d: int) -> np.ndarray:
@@ -95,7 +102,9 @@ GENERATED: dict[str, Callable[[np.random.Generator], Any]] = {
     "sparse_counts": lambda rng: _counts(rng, 5000, 3000, 60),
     "tiny": lambda rng: rng.standard_normal((60, 6)),
     "tiny_wide": lambda rng: rng.standard_normal((40, 120)),
+    "wide_regression": lambda rng: rng.standard_normal((1000, 3000)),
 }
+REGRESSION = ("wide_regression", *REAL_REGRESSION)
 
 
 def _table() -> dict[str, set[Kind]]:
@@ -116,9 +125,9 @@ def kinds_of(name: str) -> list[Kind]:
     kinds = set(TABLE.get(name, ()))
     if name in DEAR:
         return sorted(kinds)
-    if name in GENERATED or name in REAL_BINARY:
+    if name in REAL_BINARY or (name in GENERATED and name not in REGRESSION):
         kinds |= {*OTHER_BINARY, *MORE_BINARY}
-    if name in REAL_REGRESSION:
+    if name in REGRESSION:
         kinds |= {*OTHER_REGRESSION, *MORE_REGRESSION}
     if any(kind.loss == "logistic" for kind in kinds):
         kinds |= set(MORE_BINARY)
@@ -133,6 +142,7 @@ class Trial:
 
     name: str
     data: str
+    family: str
     in_table: bool
     make: Callable[[], Any]
 
@@ -143,7 +153,8 @@ def load(name: str, data: Path) -> tuple[Any, np.ndarray]:
         return datasets.load(name, data)
     rng = np.random.default_rng(1)
     X = GENERATED[name](rng)
-    return X, _signs(rng, X)
+    y = _targets(rng, X)
+    return X, y if name in REGRESSION else np.where(y > 0.0, 1.0, -1.0)
 
 
 def trials(data: Path, wanted: Callable[[str], bool]) -> Iterator[Trial]:
@@ -154,12 +165,14 @@ def trials(data: Path, wanted: Callable[[str], bool]) -> Iterator[Trial]:
         except FileNotFoundError:
             print(f"{name}: no such file")
             continue
+        data_name = name.removesuffix("_reg")
+        family = next((family for family, names in FAMILIES.items() if data_name in names), data_name)
         fresh = prepared(X)
         for kind in kinds_of(name):
             for intercept in (False, True):
                 full = f"{name}:{kind.name}{':b' if intercept else ''}"
                 listed = not intercept and kind in TABLE.get(name, ())
-                yield Trial(full, name.removesuffix("_reg"), listed, _maker(fresh, y, kind, intercept))
+                yield Trial(full, data_name, family, listed, _maker(fresh, y, kind, intercept))
 
 
 def _maker(fresh: Callable[[], Any], y: np.ndarray, kind: Kind, intercept: bool) -> Callable[[], Any]:
@@ -176,6 +189,6 @@ def _maker(fresh: Callable[[], Any], y: np.ndarray, kind: Kind, intercept: bool)
 def facts_of(problem: Any) -> dict[str, Any]:
     """The facts that conditions may ask for; None: not to be asked for, as it costs a pass and would not be remembered."""
     facts = Facts(problem)
-    out = {name: getattr(facts, name) for name in (*FLAGS, *NUMBERS[:4], *ABSENT)}
-    dear = {"conditioning": not facts.selects, "alignment": not facts.selects and facts.sparse}
-    return out | {name: min(float(getattr(facts, name)), HUGE) if asked else None for name, asked in dear.items()}
+    out = {name: getattr(facts, name) for name in (*FLAGS, *NUMBERS, *ABSENT)}
+    asked = [name for name in OF_L2 if not facts.selects and (facts.sparse or name != "alignment")]
+    return out | dict.fromkeys(OF_L2) | {name: min(float(f"{getattr(facts, name):.4g}"), HUGE) for name in asked}

@@ -15,6 +15,7 @@ from saddlery.solvers.auto import holds
 
 __all__ = ["Judgement", "Sheet", "regret"]
 
+TABLE_WEIGHT = 3.0  # of the cells of the comparison, for which the table is fitted in the first place
 Rule = dict[str, Any]  # "when": conditions by fact, "solver": name, "why": words
 
 
@@ -47,16 +48,18 @@ class Sheet:
     ----------
     regrets : array of shape (problems, solvers)
         Infinite where the solver cannot solve the problem.
-    data : array of shape (problems,)
-        The set of each problem, by number.
+    families : array of shape (problems,)
+        The kind of data of each problem, by number.
+    weights : array of shape (problems,)
+        How much a problem counts in a fit.
     """
 
     def __init__(self, entries: Mapping[str, Mapping[str, Any]], missing: float):
         self.names = [name for name, entry in entries.items() if entry["times"]]
         self.entries = [entries[name] for name in self.names]
         self.solvers = sorted({solver for entry in self.entries for solver in entry["times"]})
-        self.sets = sorted({entry["data"] for entry in self.entries})
-        self.data = np.array([self.sets.index(entry["data"]) for entry in self.entries], dtype=np.int64)
+        self.families = np.unique([entry["family"] for entry in self.entries], return_inverse=True)[1]
+        self.weights = np.array([TABLE_WEIGHT if entry["in_table"] else 1.0 for entry in self.entries])
         self.regrets = np.full((len(self.names), len(self.solvers)), np.inf)
         for i, entry in enumerate(self.entries):
             for solver in entry["times"]:
@@ -66,16 +69,13 @@ class Sheet:
         self.slowest = np.max(np.where(able, self.regrets, 0.0), axis=1, initial=0.0)
         self._masks: dict[tuple[str, str], np.ndarray] = {}
 
-    def without(self, name: str) -> Sheet:
-        """The problems of all other sets."""
-        return self.part(np.array([entry["data"] != name for entry in self.entries]))
-
     def part(self, mask: np.ndarray) -> Sheet:
-        """Some of the problems, with the solvers and sets of all."""
+        """Some of the problems, with the solvers and families of all."""
         out = object.__new__(Sheet)
         index = np.flatnonzero(mask)
         out.names, out.entries = [self.names[i] for i in index], [self.entries[i] for i in index]
-        out.solvers, out.sets, out.data, out.regrets = self.solvers, self.sets, self.data[index], self.regrets[index]
+        out.solvers, out.regrets = self.solvers, self.regrets[index]
+        out.families, out.weights = self.families[index], self.weights[index]
         out.able, out.slowest = {solver: able[index] for solver, able in self.able.items()}, self.slowest[index]
         out._masks = {}
         return out
@@ -103,18 +103,22 @@ class Sheet:
         """The regret of a table on each problem; a problem without a rule costs as much as with its slowest solver."""
         owners = self.owners(rules) if owners is None else owners
         out = self.slowest.copy()
-        for number in np.unique(owners[owners >= 0]):
-            mine = owners == number
-            out[mine] = self.regrets[mine, self.solvers.index(rules[number]["solver"])]
+        columns = np.array([self.solvers.index(rule["solver"]) if rule["solver"] in self.able else -1 for rule in rules])
+        index = np.flatnonzero(owners >= 0)
+        out[index] = self.regrets[index, columns[owners[index]]]
         return out
 
     def chosen(self, rules: list[Rule]) -> list[str]:
         """The solver that a table gives each problem; "" where no rule holds."""
         return [rules[number]["solver"] if number >= 0 else "" for number in self.owners(rules)]
 
-    def by_set(self, values: np.ndarray) -> np.ndarray:
-        """Sums over the problems of each set."""
-        return np.bincount(self.data, weights=values, minlength=len(self.sets))
+    def pains(self, costs: np.ndarray) -> np.ndarray:
+        """What a fit minimises: r + r^2 for a regret r, so that small differences, which are noise, count little."""
+        return self.weights * (costs + costs * costs)
+
+    def by_family(self, values: np.ndarray) -> np.ndarray:
+        """Sums over the problems of each family."""
+        return np.bincount(self.families, weights=values)
 
     def judge(self, costs: np.ndarray, chosen: list[str], mask: np.ndarray | None = None) -> Judgement:
         """How good choices are, on all problems or on some."""

@@ -28,19 +28,21 @@ PATIENCE = 4.0  # times the limit, until some solver has arrived
 
 
 def measure(trials: Iterable[Trial], file: Path, seconds: float) -> None:
-    """Time what is missing in `file`, and write there after each problem."""
+    """Time what is missing in `file`, and write there after each problem; facts are looked up again."""
     known = json.loads(file.read_text()) if file.exists() else {}
     file.parent.mkdir(exist_ok=True)
     for trial in trials:
-        if trial.name in known:
-            continue
         problem = trial.make()
         able = [name for name in sd.solvers.available(problem) if name in SOLVERS]  # the present choice first
-        entry = {"data": trial.data, "in_table": trial.in_table, "facts": facts_of(problem), "times": {}}
-        for solver in able:
-            entry["times"][solver] = _times(trial.make, solver, entry["times"].values(), seconds)
-        known[trial.name] = entry
+        times = known.get(trial.name, {}).get("times", {})
+        new = [solver for solver in able if solver not in times]
+        for solver in new:
+            times[solver] = _times(trial.make, solver, times.values(), seconds)
+        about = {"data": trial.data, "family": trial.family, "in_table": trial.in_table, "facts": facts_of(problem)}
+        entry = known[trial.name] = {**about, "times": times}
         file.write_text("{\n" + ",\n".join(f"{json.dumps(name)}: {json.dumps(known[name])}" for name in known) + "\n}\n")
+        if not new:
+            continue
         best = {solver: times[-1] for solver, times in entry["times"].items() if times[-1] is not None}
         fastest = min(best, key=best.__getitem__, default="nobody")
         ends = (f"{name:16} {best.get(name, math.nan):.4f}" for name in (fastest, *able[:1]))
