@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-__all__ = ["GENERATED", "SETS", "load", "sparse_set"]
+__all__ = ["GENERATED", "SETS", "load", "sparse_features", "sparse_set"]
 
 TRUE_FEATURES = 200
 
@@ -40,11 +40,20 @@ SETS = {
     "letter": _Set("letter/letter.scale.xz", 16, positive=tuple(range(1, 27, 2)), dense=True),
     "satimage": _Set("satimage/satimage_raw.xz", 36, positive=(1, 3, 5), dense=True, scaling="max"),
     "dna": _Set("dna/dna.scale.xz", 180, dense=True),
+    "rcv1": _Set("rcv1-vw-small/rcv1_vw_small.xz", 47236),
+    "isolet": _Set("isolet1560/isolet1560.xz", 617, positive=tuple(range(1, 27, 2)), dense=True),
+    "splice": _Set("splice/splice.xz", 60, dense=True),
+    "sonar": _Set("sonar/sonar", 60, dense=True),
+    "german": _Set("german.numer/german.numer_scale.xz", 24, dense=True),
+    "ionosphere": _Set("ionosphere/ionosphere_scale.xz", 34, dense=True),
+    "diabetes": _Set("diabetes/diabetes_scale", 8, dense=True),
     "news20_multi": _Set("news20/news20.bz2", 62061, positive=(), scaling="rows"),
     "mnist_multi": _Set("mnist/mnist.bz2", 780, positive=(), scaling="255"),
     "cpusmall": _Set("cpusmall/cpusmall.xz", 12, positive=(), dense=True, scaling="max"),
     "housing": _Set("housing/housing_scale", 13, positive=(), dense=True),
     "abalone": _Set("abalone/abalone_scale.bz2", 8, positive=(), dense=True),
+    "bodyfat": _Set("bodyfat/bodyfat_scale", 14, positive=(), dense=True),
+    "mg": _Set("mg/mg.xz", 6, positive=(), dense=True),
 }
 GENERATED = ("synth_sparse", "synth_dense", "synth_sparse_reg", "synth_dense_reg")
 
@@ -79,7 +88,7 @@ def _scaled(X: sp.csr_array, scaling: str) -> sp.csr_array:
     return sp.csr_array((X.data * factors, X.indices.astype(np.int32), X.indptr.astype(np.int32)), shape=X.shape)
 
 
-def _sparse_features(rng: np.random.Generator, n: int, d: int, per_row: int) -> sp.csr_array:
+def sparse_features(rng: np.random.Generator, n: int, d: int, per_row: int) -> sp.csr_array:
     """CSR with unit rows of `per_row` draws; columns are drawn by Zipf's law, as words in texts are, and equal ones merged."""
     popularity = 1.0 / np.arange(1, d + 1)
     columns = np.searchsorted(np.cumsum(popularity) / popularity.sum(), rng.random(n * per_row)).astype(np.int32)
@@ -92,7 +101,7 @@ def _sparse_features(rng: np.random.Generator, n: int, d: int, per_row: int) -> 
 def sparse_set(n: int = 20_000, d: int = 50_000, seed: int = 0) -> tuple[sp.csr_array, np.ndarray]:
     """The generated sparse set of any size: about 100 non-zeros a row, numbers as targets (their signs are the labels)."""
     rng = np.random.default_rng(seed)
-    X = _sparse_features(rng, n, d, 128)  # of 128 draws about 100 differ: 0.2 % non-zeros for 50,000 columns
+    X = sparse_features(rng, n, d, 128)  # of 128 draws about 100 differ: 0.2 % non-zeros for 50,000 columns
     return X, _targets(rng, X, rng.choice(2_000, TRUE_FEATURES, replace=False))  # columns that occur often enough to matter
 
 

@@ -47,8 +47,8 @@ def columns_first(X: Any, dtype: Any = np.float64) -> Any:
 
 
 def _sparse(X: Any) -> Any:
+    X = X.sorted_indices()  # a copy: the numbers may be shared with the data, whose order must stay
     X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
-    X.sort_indices()
     return X
 
 

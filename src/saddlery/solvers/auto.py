@@ -154,7 +154,7 @@ def choose(problem: Any) -> str:
         return _first_that_holds(problem)
     penalty, selects = problem.penalty, problem.penalty.threshold > 0.0
     kinds = (type(problem.loss), type(penalty), penalty.strong_convexity > 0.0, problem.fit_intercept, problem.matrix.is_sparse)
-    key = (*kinds, problem.matrix.compiled, problem.n, problem.d)
+    key = (*kinds, problem.matrix.compiled, problem.n, problem.d, problem.matrix.nnz)
     name = _CHOSEN.get(key) if selects else None
     if name is None:
         name = _first_that_holds(problem)

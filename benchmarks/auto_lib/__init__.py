@@ -1,0 +1,1 @@
+"""Behind ``benchmarks/fit_auto.py``: the problems, their times, and the fit of the rules."""
