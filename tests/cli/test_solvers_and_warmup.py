@@ -15,7 +15,9 @@ def test_all_solvers(saddlery):
 def test_solvers_for_a_problem(saddlery):
     told = json.loads(saddlery("solvers", "--loss", "logistic", "--penalty", "l1", "--intercept", "--json").out)
     names = [row["name"] for row in told["solvers"]]
-    assert names[0] == "prox_newton"
+    assert names[0] == "small_newton"
+    assert "prox_newton" in names
+    assert "at most 64 columns" in told["solvers"][0]["needs"]
     assert "sdca" not in names
     assert "best first" in saddlery("solvers", "--penalty", "l2").out
 
@@ -31,4 +33,4 @@ def test_warmup(saddlery, monkeypatch):
     done = saddlery("warmup")
     assert done.code == 0
     assert done.out.startswith("ready in ")
-    assert len(done.err.splitlines()) == 4
+    assert len(done.err.splitlines()) == 6

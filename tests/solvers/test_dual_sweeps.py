@@ -169,7 +169,7 @@ def test_auto_takes_newton_cg_where_gram_matrices_are_dear():
 
 def test_auto_takes_dual_sweeps_where_l2_is_strong_and_newton_for_wide_regression():
     rng = np.random.default_rng(0)
-    X, y = rng.standard_normal((600, 60)) / 8.0, np.where(rng.random(600) < 0.5, 1.0, -1.0)
+    X, y = rng.standard_normal((600, 70)) / 8.0, np.where(rng.random(600) < 0.5, 1.0, -1.0)
 
     def chosen(loss, X=X, alpha=10.0, **options):
         return choose(sd.LinearProblem(X, y, loss=loss, penalty=sd.penalties.L2(alpha), **options))
@@ -177,9 +177,13 @@ def test_auto_takes_dual_sweeps_where_l2_is_strong_and_newton_for_wide_regressio
     assert chosen("squared_hinge") == "sdca"
     assert chosen("squared_hinge", alpha=1e-4) == chosen("squared_hinge", fit_intercept=True) == "prox_newton"
     wide = rng.standard_normal((600, 1200))
-    assert chosen("squared", wide, 1e-3) == chosen("squared", wide, 1e-3, fit_intercept=True) == "prox_newton"
+    assert chosen("squared", wide, 1e-3) == chosen("squared", wide, 1e5, fit_intercept=True) == "prox_newton"
+    assert chosen("squared", wide, 1e-3, fit_intercept=True) == "proximal_point"
     assert chosen("squared_hinge", wide, 1e-3) == "active_sdca"
-    assert chosen("logistic", wide, 1e-3) == "sdca"
+    assert chosen("logistic", wide, 1e-3) == "active_sdca"
+    assert chosen("logistic", wide, 1e-4) == "newton_cg"
+    assert chosen("hinge", wide, 1e-3) == "sdca"
+    assert chosen("hinge", wide, 1e-5) == "active_sdca"
 
 
 def test_newton_starts_from_an_epoch_of_dual_ascent():

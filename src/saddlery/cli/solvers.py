@@ -38,7 +38,7 @@ def run(args: Any) -> int:
     if args.json:
         print_json({"solvers": rows})
         return DONE
-    title = f"for {args.loss or 'any loss'} with {args.penalty or 'any penalty'}, best first" if chosen else ""
+    title = f"for {args.loss or 'any loss'} with {args.penalty or 'any penalty'} on small data, best first" if chosen else ""
     print_table(["solver", "needs", "paper"], [list(row.values()) for row in rows], left=3, title=title)
     return DONE
 
@@ -74,6 +74,8 @@ def _needs(needs: Any) -> str:
         "no_intercept": "no intercept",
     }
     words = [words for name, words in wanted.items() if getattr(needs, name) and not (name == "strongly_convex" and needs.rotates)]
+    if needs.most_columns is not None:
+        words.append(f"at most {needs.most_columns:,} columns")
     if "corners" in needs.penalty:
         words.append("l1 ball or simplex")
     elif "relaxed" in needs.penalty:

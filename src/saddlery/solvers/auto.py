@@ -194,7 +194,7 @@ def available(problem: Any) -> list[str]:
     >>> import saddlery as sd
     >>> problem = sd.LinearProblem([[1.0], [-1.0]], [1, -1], loss="logistic", penalty=sd.penalties.L1(0.1))
     >>> available(problem)[0]
-    'prox_newton'
+    'small_newton'
     """
     able = _able(problem)
     if not able:
