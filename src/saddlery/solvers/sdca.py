@@ -113,7 +113,7 @@ def dual_epochs(loss, penalty, rows, y, s, steps, order, seed, a, v, intercept, 
 
 def new_seed(rng: np.random.Generator) -> np.ndarray:
     """A state for the draws of `shuffle`."""
-    return rng.integers(1, 2**63, size=1, dtype=np.uint64)
+    return np.array([rng.bit_generator.random_raw() | 1], dtype=np.uint64)
 
 
 def row_order(rng: np.random.Generator, matrix: Matrix) -> np.ndarray:
