@@ -140,8 +140,11 @@ class DualSearch:
         near = self.gap <= (NEARER if block.nnz < IN_CACHE else NEAR_PEAK) * problem.scale
         return near and block.compiled and hasattr(problem.loss, "conjugate_bend") and getattr(self.penalty, "is_round", False)
 
-    def sweep(self, problem: Any, rng: np.random.Generator, threshold: float, max_epochs: int, share: float) -> float:
-        """Epochs over the active block until its gap is `share` of the whole one; completes v. Returns the entries read."""
+    def sweep(self, problem: Any, rng: np.random.Generator, threshold: float, max_epochs: int, share: float, end: float = 0.0) -> float:
+        """Epochs over the active block until its gap is `share` of the whole one; completes v. Returns the entries read.
+
+        Exact moves, if it comes to them, go on to the gap `end`.
+        """
         columns = self.choose_columns(threshold)
         rows = self.choose_rows(problem)
         matrix = block_of(problem.matrix, rows, columns)
@@ -149,9 +152,7 @@ class DualSearch:
         v, intercept = self.v.copy() if columns is None else self.v[columns], self.intercept.copy()
         steps = dual_steps(matrix.row_square_norms, s, self.mu, self.sigma)
         read = float(matrix.nnz)
-        faces = self.has_faces(problem, matrix)
-        if faces or 2 * len(rows) > problem.n or not matrix.compiled:
-            # exact moves will do what is left; or most rows will be settled soon: look before they have cost much
+        if 2 * len(rows) > problem.n or not matrix.compiled:  # most of them will be settled soon: look before they have cost much
             max_epochs = min(max_epochs, FIRST_EPOCHS)
         here, goal = (a, v, intercept), share * self.gap
         if matrix.compiled and matrix.nnz < IN_CACHE:  # all in one call
@@ -163,8 +164,8 @@ class DualSearch:
             while max_epochs > 0 and expected > goal:
                 before, met = met, dual_epoch_in_parts(problem.loss, self.penalty, matrix, y, s, steps, rng, *here)
                 expected, max_epochs, read = gap_at_end(problem.loss, met, before), max_epochs - 1, read + 2.0 * matrix.nnz
-        if expected > goal and faces:
-            read += 2.0 * matrix.nnz / len(rows) * climb(problem.loss, matrix.rows, y, s, here, self.mu)
+        if expected > goal and self.has_faces(problem, matrix):
+            read += 2.0 * matrix.nnz / len(rows) * climb(problem.loss, matrix.rows, y, s, here, self.mu, end)
         moves = a - self.a[rows]
         self.a[rows] = a
         self.intercept = intercept
@@ -244,8 +245,9 @@ class ActiveSDCA(Solver):
 
     def step(self, problem: Any, state: _State) -> None:
         dual = state.dual
-        share = self._share(dual.gap, state.tol * problem.scale)
-        state.accesses += dual.sweep(problem, state.rng, problem.penalty.threshold, self.max_sweeps, share)
+        tol = state.tol * problem.scale
+        goals = (self._share(dual.gap, tol), BELOW * tol)
+        state.accesses += dual.sweep(problem, state.rng, problem.penalty.threshold, self.max_sweeps, *goals)
         state.accesses += dual.complete(problem) if dual.searches % 20 == 0 else dual.search(problem)
         state.foresee(problem)
 
