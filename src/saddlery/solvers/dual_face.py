@@ -139,42 +139,43 @@ def ascend_on_face(
     intercept: np.ndarray,
     mu: float,
     goal: float = 0.0,
-) -> tuple[int, int]:
+) -> tuple[int, int, bool]:
     """Move the free rows of a, and v and the intercept with them, if their gap is above a goal.
 
-    Returns the number of products, 0 if there was nothing to do, and of rows.
+    Returns the number of products, that of rows, and whether the dual rose.
     """
     room = np.empty(len(y), dtype=np.int64)
     face = room[: free_rows(loss, y, s, a, room)]
     m, sigma, bend = len(face), float(intercept[1]), float(loss.conjugate_bend)
     if m < 2:
-        return 0, m
+        return 0, m, False
     g, ground, diagonal, t, product = np.empty((5, m))
     sums, weights = np.empty(len(v)), (mu, sigma)
     gap = face_slopes(loss, rows, face, y, s, a, v, float(intercept[0]) * sigma, *weights, bend, g, ground, diagonal)
     if gap <= goal:
-        return 0, m
+        return 1, m, False
     ridge = RIDGE * float(diagonal.mean()) + SHORT * math.sqrt(float(g @ g) / m) / float(s[face].mean())
     diagonal += ridge
     count = peak_of_face(loss, rows, face, ground, diagonal, ridge, *weights, g, sums, PRODUCTS, ACCURACY, t)
-    if move_within_bounds(loss, rows, face, y, s, a, ground, *weights, g, sums, t, product):
+    rises = move_within_bounds(loss, rows, face, y, s, a, ground, *weights, g, sums, t, product)
+    if rises:
         a[face] += t / s[face]
         clip_to_domain(loss, y, a.copy(), a)
         v -= sums  # of the last product, which was that of t
         intercept[0] -= t.sum()
-    return count + 2, m
+    return count + 2, m, rises
 
 
 def climb(loss: Any, rows: Any, y: np.ndarray, s: np.ndarray, here: Here, mu: float, goal: float = 0.0) -> int:
-    """Ascents on one face after the other, until two have the same size or the gap of one is at a goal; returns the rows read.
+    """Ascents on one face after the other, until the gap of one is at a goal (if there is none: two have the same size).
 
-    `here` is (a, v, intercept).
+    `here` is (a, v, intercept). Returns the rows read.
     """
     read, before = 0, len(y) + 1
     for _ in range(ASCENTS):
-        products, size = ascend_on_face(loss, rows, y, s, *here, mu, goal)
+        products, size, rises = ascend_on_face(loss, rows, y, s, *here, mu, goal)
         read += products * size
-        if products == 0 or size == before:
+        if not rises or (size == before and goal == 0.0):
             break
         before = size
     return read
