@@ -208,7 +208,8 @@ class Matrix:
 
         It is 1 where entries have random signs, and about as large as rows have entries where all are positive.
         """
-        index = np.unique(np.linspace(0, self.shape[0] - 1, SAMPLE).astype(np.int64))
+        n = self.shape[0]
+        index = np.linspace(0, n - 1, min(n, SAMPLE)).astype(np.int64)
         rows = self.rows if self.has("rows") else sparse_stack(self.values[index].tocsr())
         index = index if self.has("rows") else np.arange(len(index))
         p, along = np.zeros(self.shape[1]), np.empty(len(index) // 2)

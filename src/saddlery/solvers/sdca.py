@@ -43,6 +43,10 @@ __all__ = [
 
 JUDGED = 1024  # rows of an epoch whose gap is looked at, about
 IN_CACHE = 1_000_000  # entries that are read in any order as fast
+# Where gaps fall fast, to less than so much of what an epoch met, one that is expected within so many times the tolerance is brought
+# there by the rows that were not visited for longest, this share of all: it falls to a quarter by that, of losses with kinks to
+# half (over 21 tolerances, text of 5000 x 30,000: 4.05 -> 3.83 epochs with logistic loss, 5.76 -> 5.51 with squared hinge).
+FAST, REACH, LEG = 0.4, 3.0, 0.3
 TOGETHER, LARGEST_GROUP, LEAST_GROUPS = 2048, 16, 64  # entries and rows that are visited one after the other; groups of them
 
 
@@ -180,11 +184,16 @@ class _State(State):
         self.steps = dual_steps(problem.matrix.row_square_norms, problem.s, problem.penalty.strong_convexity)
         self.expected_gap = float("inf")
         self.met = float("inf")
+        self.order = np.arange(0)  # of the rows in the last epoch
         self.premature = not a.any()  # at zero (1000 x 47117: 0.2 of 2.2 ms)
 
     def foresee(self, loss: Any, met: float, scale: float) -> None:
         """Expect a gap from those that the rows of the last two epochs had when they were met."""
         self.met, self.expected_gap = met, gap_at_end(loss, met, self.met) / (scale or 1.0)
+
+    def has_last_leg(self, scale: float) -> bool:
+        """Whether a part of an epoch is expected to be enough."""
+        return self.tol < self.expected_gap <= REACH * self.tol and self.expected_gap * scale <= FAST * self.met
 
 
 @dataclass(frozen=True)
@@ -204,18 +213,18 @@ class SDCA(Solver):
         return _State(problem, starting_dual(problem, start), rng)
 
     def step(self, problem: Any, state: _State) -> None:
-        met = dual_epoch_in_parts(
-            problem.loss,
-            problem.penalty,
-            problem.matrix,
-            problem.y,
-            problem.s,
-            state.steps,
-            state.rng,
-            state.a,
-            state.v,
-            np.zeros(2),
-        )
+        parts, numbers = (problem.loss, problem.penalty), (problem.y, problem.s, state.steps)
+        here = (state.a, state.v, np.zeros(2))
+        if not problem.matrix.compiled:
+            met = dual_epoch_in_parts(*parts, problem.matrix, *numbers, state.rng, *here)
+        elif state.has_last_leg(problem.scale):
+            dual_epoch(*parts, problem.matrix.rows, *numbers, state.order[: math.ceil(LEG * problem.n)], *here)
+            state.expected_gap, state.met = state.tol, float("inf")
+            state.accesses += 2 * LEG * problem.matrix.nnz
+            return
+        else:
+            state.order = row_order(state.rng, problem.matrix)
+            met = dual_epoch(*parts, problem.matrix.rows, *numbers, state.order, *here)
         state.foresee(problem.loss, met, problem.scale)
         state.accesses += 2 * problem.matrix.nnz
 
