@@ -142,7 +142,7 @@ class Matrix:
         """X w, in float64; w is (d,), or (d, k) and then possibly sparse."""
         if w.ndim == 2:
             return self._times(w, transposed=False)
-        few = self.has("cols") and self._are_few(np.count_nonzero(w))
+        few = self.has("cols") and self._are_few(int(np.count_nonzero(w)))
         if self._blas and not few:
             return self.values @ w
         out = np.zeros(self.shape[0])

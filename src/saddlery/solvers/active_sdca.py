@@ -140,7 +140,9 @@ class DualSearch:
         near = self.gap <= (NEARER if block.nnz < IN_CACHE else NEAR_PEAK) * problem.scale
         return near and block.compiled and hasattr(problem.loss, "conjugate_bend") and getattr(self.penalty, "is_round", False)
 
-    def sweep(self, problem: Any, rng: np.random.Generator, threshold: float, max_epochs: int, share: float, end: float = 0.0) -> float:
+    def sweep(
+        self, problem: Any, rng: np.random.Generator, threshold: float, max_epochs: int, share: float, end: float = 0.0
+    ) -> float:
         """Epochs over the active block until its gap is `share` of the whole one; completes v. Returns the entries read.
 
         Exact moves, if it comes to them, go on to the gap `end`.

@@ -43,9 +43,9 @@ __all__ = [
 
 JUDGED = 1024  # rows of an epoch whose gap is looked at, about
 IN_CACHE = 1_000_000  # entries that are read in any order as fast
-# Where gaps fall fast, to less than so much of what an epoch met, one that is expected within so many times the tolerance is brought
-# there by the rows that were not visited for longest, this share of all: it falls to a quarter by that, of losses with kinks to
-# half (over 21 tolerances, text of 5000 x 30,000: 4.05 -> 3.83 epochs with logistic loss, 5.76 -> 5.51 with squared hinge).
+# Where gaps fall fast, to less than so much of what an epoch met, one that is expected within so many times the tolerance is
+# brought there by the rows that were not visited for longest, this share of all: it falls to a quarter by that, of losses with
+# kinks to half (over 21 tolerances, text of 5000 x 30,000: 4.05 -> 3.83 epochs with logistic loss, 5.76 -> 5.51 with squared hinge).
 FAST, REACH, LEG = 0.4, 3.0, 0.3
 TOGETHER, LARGEST_GROUP, LEAST_GROUPS = 2048, 16, 64  # entries and rows that are visited one after the other; groups of them
 
@@ -193,7 +193,8 @@ class _State(State):
 
     def has_last_leg(self, scale: float) -> bool:
         """Whether a part of an epoch is expected to be enough."""
-        return self.tol < self.expected_gap <= REACH * self.tol and self.expected_gap * scale <= FAST * self.met
+        gap = self.expected_gap
+        return gap is not None and self.tol < gap <= REACH * self.tol and gap * scale <= FAST * self.met
 
 
 @dataclass(frozen=True)
