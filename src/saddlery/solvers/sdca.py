@@ -45,7 +45,8 @@ JUDGED = 1024  # rows of an epoch whose gap is looked at, about
 IN_CACHE = 1_000_000  # entries that are read in any order as fast
 # Where gaps fall fast, to less than so much of what an epoch met, one that is expected within so many times the tolerance is
 # brought there by the rows that were not visited for longest, this share of all: it falls to a quarter by that, of losses with
-# kinks to half (over 21 tolerances, text of 5000 x 30,000: 4.05 -> 3.83 epochs with logistic loss, 5.76 -> 5.51 with squared hinge).
+# kinks to half (over 21 tolerances, text of 5000 x 30,000: 4.05 -> 3.83 epochs with logistic loss, 5.76 -> 5.51 with squared
+# hinge).
 FAST, REACH, LEG = 0.4, 3.0, 0.3
 TOGETHER, LARGEST_GROUP, LEAST_GROUPS = 2048, 16, 64  # entries and rows that are visited one after the other; groups of them
 
