@@ -263,7 +263,7 @@ class ActiveSDCA(Solver):
         return min(ends, BELOW) if ends * WITHIN >= self.share else self.share
 
     def point(self, problem: Any, state: _State) -> Point:
-        return Point(state.dual.w, 0.0, state.dual.a, state.dual.Xw, -state.dual.v)
+        return Point(state.dual.w, 0.0, state.dual.a, state.dual.Xw, -state.dual.v, exact=True)
 
     def resync(self, problem: Any, state: _State) -> None:
         state.accesses += state.dual.complete(problem)

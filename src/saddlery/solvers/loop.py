@@ -82,7 +82,7 @@ class _Best:
         if self.proven[0] and hasattr(problem, "dual_point"):
             dual = problem.dual_point(self.a, self.Xta)
         else:
-            self.primal, dual = problem.evaluate(Point(self.w, self.b, self.a, Xta=self.Xta, aux=self.aux))
+            self.primal, dual = problem.evaluate(Point(self.w, self.b, self.a, self.Xw, self.Xta, aux=self.aux))
         self.dual, self.a, self.Xta = dual.value, dual.a, dual.Xta
         return self.certificate(problem)
 

@@ -240,7 +240,8 @@ class SDCA(Solver):
         return count
 
     def point(self, problem: Any, state: _State) -> Point:
-        return Point(problem.penalty.dual_map(state.v), 0.0, state.a, Xta=-state.v)
+        ends = state.expected_gap is not None and state.expected_gap <= state.tol  # then the loop wants X'(s a) from the data
+        return Point(problem.penalty.dual_map(state.v), 0.0, state.a, Xta=None if ends else -state.v)
 
     def resync(self, problem: Any, state: _State) -> None:
         state.v = -problem.matrix.rmatvec(problem.s * state.a)
