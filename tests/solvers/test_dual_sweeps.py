@@ -215,13 +215,14 @@ def test_last_leg_only_near_the_tolerance():
 
 @pytest.mark.parametrize("solver", ["sdca", "active_sdca"])
 def test_zero_is_not_certified_before_the_first_epoch(solver):
-    """But with no epoch to come, or where the start is another point."""
+    """But with no epoch to come, or where the start is another point, or somebody listens."""
     X, y = rare_words()
     problem = sd.LinearProblem(X, y, loss="squared_hinge", penalty=sd.penalties.L2(0.01))
     first = sd.solve(problem, solver, tol=1e-6)
     assert first.trace[0].epoch > 0
     assert [record.epoch for record in sd.solve(problem, solver, max_epochs=0).trace] == [0]
     assert sd.solve(problem, solver, tol=1e-6, start=first).epochs == 0
+    assert sd.solve(problem, solver, tol=1e-6, callbacks=[lambda record: False]).trace[0].epoch == 0
 
 
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])

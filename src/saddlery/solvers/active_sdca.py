@@ -210,7 +210,6 @@ class _State(State):
     def __init__(self, problem: Any, a: np.ndarray, rng: np.random.Generator):
         self.rng = rng
         self.dual = DualSearch(problem, problem.penalty, problem.penalty.strong_convexity, a)
-        self.premature = not a.any()  # at zero
         self.foresee(problem)
 
     def foresee(self, problem: Any) -> None:

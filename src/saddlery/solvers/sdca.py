@@ -186,7 +186,6 @@ class _State(State):
         self.expected_gap = float("inf")
         self.met = float("inf")
         self.order = np.arange(0)  # of the rows in the last epoch
-        self.premature = not a.any()  # at zero (1000 x 47117: 0.2 of 2.2 ms)
 
     def foresee(self, loss: Any, met: float, scale: float) -> None:
         """Expect a gap from those that the rows of the last two epochs had when they were met."""
