@@ -33,7 +33,7 @@ ONE = np.ones(1)
 WRITTEN = frozenset({"solver", "best", "tol", "access_limit"})  # by the loop, into every state; a solver's own would be lost
 
 CHECK_SHARE = 9.0
-QUIET = 9  # most epochs without a certificate of a solver that foresees its gaps
+QUIET = 16  # most epochs without a certificate of a solver that foresees its gaps
 NEARLY = 1.2  # times the tolerance: the gap expected by a solver at which it is worth a certificate
 
 
