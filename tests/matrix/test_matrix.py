@@ -118,6 +118,20 @@ def test_products(form):
         np.testing.assert_allclose(matrix.rmatvec(A), X.T @ A, atol=20 * eps)
 
 
+def test_weights_are_few_among_columns_with_entries():
+    """Where most columns are empty, weights on all the others are not few: rows are read."""
+    data = sp.csr_array((np.ones(6), ([0, 0, 1, 1, 2, 2], [3, 50, 3, 70, 50, 70])), shape=(3, 100))
+    matrix, w = as_matrix(data), np.zeros(100)
+    w[[3, 50, 70]] = 1.0, 2.0, 3.0
+    assert matrix.cols.length == 3
+    assert matrix.used_columns == 3
+    assert not matrix._are_few(3)
+    assert not matrix._are_few(1)
+    assert matrix._are_few(0)
+    np.testing.assert_array_equal(matrix.matvec(w), [3.0, 4.0, 5.0])
+    assert as_matrix(np.ones((2, 100)))._are_few(24)
+
+
 def test_kernels(form):
     data, eps = form
     matrix = as_matrix(data)

@@ -11,7 +11,7 @@ from saddlery.matrix import Matrix
 from saddlery.solvers import sdca
 from saddlery.solvers.active_sdca import DualSearch
 from saddlery.solvers.auto import choose
-from saddlery.solvers.dual_face import ascend_on_face
+from saddlery.solvers.dual_face import ascend_on_face, climb
 from saddlery.solvers.newton_cg import model_product
 from saddlery.solvers.prox_newton import ProxNewton
 
@@ -195,3 +195,83 @@ def test_newton_starts_from_an_epoch_of_dual_ascent():
     assert state.floor == 0.0  # rows beyond the kink are not read
     with_intercept = sd.LinearProblem(X, y, loss="squared_hinge", penalty=sd.penalties.L2(0.1), fit_intercept=True)
     assert not solver.init(with_intercept, None, np.random.default_rng(0)).w.any()
+
+
+def rare_words(n=300, d=4000, seed=0):
+    """Sparse rows over few of many columns."""
+    rng = np.random.default_rng(seed)
+    X = sp.lil_array((n, d))
+    X[:, rng.permutation(d)[:500]] = sp.random_array((n, 500), density=0.04, rng=rng)
+    X = sp.csr_array(X)
+    return X, np.where(X @ rng.standard_normal(d) + 0.1 * rng.standard_normal(n) > 0.0, 1.0, -1.0)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
+def test_last_leg_is_a_part_of_an_epoch(monkeypatch, loss):
+    """It is taken where the gap is expected close to the tolerance, saves reading, and is certified like all else."""
+    X, y = rare_words()
+    problem = sd.LinearProblem(X, y, loss=loss, penalty=sd.penalties.L2(0.03))
+
+    def passes():
+        solutions = [sd.solve(problem, "sdca", tol=tol) for tol in np.logspace(-3.0, -8.0, 11)]
+        assert all(solution.status is sd.solvers.base.Status.CONVERGED for solution in solutions)
+        return sum(solution.passes for solution in solutions)
+
+    with_legs = passes()
+    monkeypatch.setattr(sdca, "REACH", 0.0)
+    assert with_legs < passes()
+
+
+def test_last_leg_only_near_the_tolerance():
+    X, y = rare_words()
+    problem = sd.LinearProblem(X, y, loss="logistic", penalty=sd.penalties.L2(0.01))
+    state = sdca.SDCA().init(problem, None, np.random.default_rng(0))
+    cases = [(2e-6, 1e-5, True), (2e-6, 3e-6, False), (1e-5, 1e-4, False), (5e-7, 1e-5, False), (math.inf, math.inf, False)]
+    for expected, met, wanted in cases:
+        state.tol, state.expected_gap, state.met = 1e-6, expected, met
+        assert state.has_last_leg(1.0) is wanted
+
+
+@pytest.mark.parametrize("solver", ["sdca", "active_sdca"])
+def test_zero_is_not_certified_before_the_first_epoch(solver):
+    """But with no epoch to come, or where the start is another point, or somebody listens."""
+    X, y = rare_words()
+    problem = sd.LinearProblem(X, y, loss="squared_hinge", penalty=sd.penalties.L2(0.01))
+    first = sd.solve(problem, solver, tol=1e-6)
+    assert first.trace[0].epoch > 0
+    assert [record.epoch for record in sd.solve(problem, solver, max_epochs=0).trace] == [0]
+    assert sd.solve(problem, solver, tol=1e-6, start=first).epochs == 0
+    assert sd.solve(problem, solver, tol=1e-6, callbacks=[lambda record: False]).trace[0].epoch == 0
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_climb_ends_at_its_goal(loss):
+    """With a goal the gap of the face is below it in the end, by no more ascents than it takes to have the peak."""
+    X, y = rare_words()
+    problem = sd.LinearProblem(X, y, loss=loss, penalty=sd.penalties.L2(1.0 / len(y)))
+    search = DualSearch(problem, problem.penalty, 1.0 / len(y), np.zeros(problem.n))
+    rng = np.random.default_rng(0)
+    for _ in range(4):
+        search.sweep(problem, rng, 0.0, 10, 0.01)
+        search.search(problem)
+    here = (search.a, search.v, search.intercept)
+    args = (problem.loss, problem.matrix.rows, y, problem.s)
+    goal = 1e-9
+    climb(*args, here, search.mu, goal)
+    assert ascend_on_face(*args, *here, search.mu, goal)[2] is False
+    search.search(problem)
+    free = (np.abs(search.a) > 0.0) & ((np.abs(search.a) < 1.0) | (loss == "squared_hinge"))
+    assert np.count_nonzero(free) > 5
+    assert problem.s[free] @ search.row_gap[free] <= goal * (1.0 + 1e-6)
+    np.testing.assert_allclose(search.v, -X.T @ (problem.s * search.a), atol=1e-12)
+
+
+def test_block_of_all_columns_keeps_v():
+    X, y = rare_words()
+    problem = sd.LinearProblem(X, y, loss="hinge", penalty=sd.penalties.L2(0.01))
+    search = DualSearch(problem, problem.penalty, 0.01, np.zeros(problem.n))
+    assert search.choose_columns(0.0) is None
+    for _ in range(3):
+        search.sweep(problem, np.random.default_rng(0), 0.0, 5, 0.0)
+        search.search(problem)
+        np.testing.assert_allclose(search.v, -X.T @ (problem.s * search.a), atol=1e-12)

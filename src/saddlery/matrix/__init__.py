@@ -210,7 +210,7 @@ class Matrix:
         """X w, in float64; w is (d,), or (d, k) and then possibly sparse."""
         if w.ndim == 2:
             return self._times(w, transposed=False)
-        few: Any = np.count_nonzero(w) < self.shape[1] // 4
+        few: Any = self._are_few(int(np.count_nonzero(w)))
         out = np.zeros(self.shape[0])
         if few and "held" in self.__dict__ and (lent := self._lent_before(used := np.flatnonzero(w))) is not None:
             combine_of(*lent, w[used], out)  # (20,000 x 50,000, 326 columns: 1.8 -> 0.6 ms)
@@ -223,6 +223,18 @@ class Matrix:
         else:
             dots(self.rows, w, out)
         return out
+
+    def _are_few(self, weights: int) -> bool:
+        """Whether so many weights are few among the columns, and among those that have entries (rcv1, 1000 rows: 230 -> 50 us)."""
+        if self.is_sparse and self.has("cols"):
+            return 4 * weights < self.used_columns
+        return 4 * weights < self.shape[1]
+
+    @cached_property
+    def used_columns(self) -> int:
+        """The number of columns of sparse data that have entries."""
+        starts = self.cols.starts  # type: ignore[union-attr]
+        return int(np.count_nonzero(starts[1:] != starts[:-1]))
 
     def rmatvec(self, a: np.ndarray) -> np.ndarray:
         """X' a, in float64; a is (n,) or (n, k)."""
@@ -292,7 +304,8 @@ class Matrix:
 
         It is 1 where entries have random signs, and about as large as rows have entries where all are positive.
         """
-        index = np.unique(np.linspace(0, self.shape[0] - 1, SAMPLE).astype(np.int64))
+        n = self.shape[0]
+        index = np.linspace(0, n - 1, min(n, SAMPLE)).astype(np.int64)
         if self.has("rows"):
             rows = self.rows
         else:
@@ -301,7 +314,8 @@ class Matrix:
         combine_of(rows, index[::2].copy(), np.ones(len(index) - len(along)), p)
         others = index[1::2].copy()
         dots_of(rows, others, p, along)
-        size = weighted_squares_of(rows, others, p * p)
+        p *= p
+        size = weighted_squares_of(rows, others, p)
         return float(along @ along) / size if size > 0.0 else 1.0
 
     @cached_property
@@ -350,8 +364,8 @@ class Matrix:
         """All columns, some at a time: here one part, which is all."""
         yield slice(0, self.shape[1]), self
 
-    def take_rows(self, index: np.ndarray) -> Matrix:
-        """The rows of `index` as a matrix of their own; most of them by columns, too, if those of all rows are at hand."""
+    def take_rows(self, index: np.ndarray, with_columns: bool = True) -> Matrix:
+        """The rows of `index` as a matrix of their own; if asked for, most of them by columns, too, where those are at hand."""
         if not self.is_sparse:
             return Matrix(np.ascontiguousarray(self.values.take(index, axis=0)))
         ascending = bool((np.diff(index) > 0).all())
@@ -362,7 +376,7 @@ class Matrix:
         take_vectors(whole, index, *rows[:3])  # without SciPy's checks
         out = Matrix(_as_scipy(rows, sp.csr_array))
         out.__dict__["rows"] = rows
-        if "cols" in self.__dict__ and 2 * len(index) > self.shape[0] and ascending:
+        if with_columns and "cols" in self.__dict__ and 2 * len(index) > self.shape[0] and ascending:
             out.__dict__["cols"] = filtered(self.cols, index, out.nnz)
         return out
 

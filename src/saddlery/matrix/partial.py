@@ -75,7 +75,7 @@ class PartialMatrix(Matrix):
 
     # -- what follows from them
 
-    def take_rows(self, index: np.ndarray) -> Matrix:
+    def take_rows(self, index: np.ndarray, with_columns: bool = True) -> Matrix:
         """The rows of `index` as a matrix in memory."""
         return Matrix(self.read_rows(np.asarray(index, dtype=np.int64)))
 

@@ -105,10 +105,10 @@ class DualSearch:
         self.Xw = problem.margins(self.w)
         self.gap = row_gaps(problem.loss, problem.y, problem.s, self.Xw + self.b, self.a, self.row_gap)
         self.searches += 1
-        return float(problem.matrix.col_counts[self.w != 0.0].sum())
+        return float(problem.matrix.nnz if self.columns.all() else problem.matrix.col_counts[self.w != 0.0].sum())
 
-    def choose_columns(self, threshold: float) -> np.ndarray:
-        """Grow the active columns by the largest weights outside; drop the hopeless every fifth search."""
+    def choose_columns(self, threshold: float) -> np.ndarray | None:
+        """Grow the active columns by the largest weights outside; drop the hopeless every fifth search. None stands for all."""
         if threshold == 0.0:
             self.columns[:] = True
         else:
@@ -119,7 +119,7 @@ class DualSearch:
             if len(outside) > room:
                 outside = outside[np.argpartition(-np.abs(self.w[outside]), room - 1)[:room]]
             self.columns[outside] = True
-        return np.flatnonzero(self.columns)
+        return None if self.columns.all() else np.flatnonzero(self.columns)
 
     def choose_rows(self, problem: Any) -> np.ndarray:
         """The rows that carry the gap; of losses with kinks also those at no bound, which must move with them.
@@ -140,13 +140,18 @@ class DualSearch:
         near = self.gap <= (NEARER if block.nnz < IN_CACHE else NEAR_PEAK) * problem.scale
         return near and block.compiled and hasattr(problem.loss, "conjugate_bend") and getattr(self.penalty, "is_round", False)
 
-    def sweep(self, problem: Any, rng: np.random.Generator, threshold: float, max_epochs: int, share: float) -> float:
-        """Epochs over the active block until its gap is `share` of the whole one; completes v. Returns the entries read."""
+    def sweep(
+        self, problem: Any, rng: np.random.Generator, threshold: float, max_epochs: int, share: float, end: float = 0.0
+    ) -> float:
+        """Epochs over the active block until its gap is `share` of the whole one; completes v. Returns the entries read.
+
+        Exact moves, if it comes to them, go on to the gap `end`.
+        """
         columns = self.choose_columns(threshold)
         rows = self.choose_rows(problem)
         matrix = block_of(problem.matrix, rows, columns)
         y, s, a = problem.y[rows], problem.s[rows], self.a[rows]
-        v, intercept = self.v[columns], self.intercept.copy()
+        v, intercept = self.v.copy() if columns is None else self.v[columns], self.intercept.copy()
         steps = dual_steps(matrix.row_square_norms, s, self.mu, self.sigma)
         read = float(matrix.nnz)
         if 2 * len(rows) > problem.n or not matrix.compiled:  # most of them will be settled soon: look before they have cost much
@@ -162,14 +167,15 @@ class DualSearch:
                 before, met = met, dual_epoch_in_parts(problem.loss, self.penalty, matrix, y, s, steps, rng, *here)
                 expected, max_epochs, read = gap_at_end(problem.loss, met, before), max_epochs - 1, read + 2.0 * matrix.nnz
         if expected > goal and self.has_faces(problem, matrix):
-            read += 2.0 * matrix.nnz / len(rows) * climb(problem.loss, matrix.rows, y, s, here, self.mu)
-        change = np.zeros(problem.n)
-        change[rows] = -problem.s[rows] * (a - self.a[rows])
+            read += 2.0 * matrix.nnz / len(rows) * climb(problem.loss, matrix.rows, y, s, here, self.mu, end)
+        moves = a - self.a[rows]
         self.a[rows] = a
         self.intercept = intercept
-        if not problem.matrix.compiled and len(columns) == problem.d:
-            self.v = v  # reading is dear, and v was kept current for all columns
+        if columns is None:  # v was kept current for all of them
+            self.v = v
             return read
+        change = np.zeros(problem.n)
+        change[rows] = -s * moves
         add_products(problem.matrix, change, self.v)
         return read + 0.5 * problem.matrix.nnz
 
@@ -182,27 +188,33 @@ def add_products(matrix: Matrix, a: np.ndarray, out: np.ndarray) -> None:
         out += matrix.rmatvec(a)
 
 
-def block_of(matrix: Matrix, rows: np.ndarray, columns: np.ndarray) -> Matrix:
-    """A compact copy of some rows and columns; the matrix itself when that is all of it.
+def block_of(matrix: Matrix, rows: np.ndarray, columns: np.ndarray | None) -> Matrix:
+    """A compact copy of some rows and columns (None: of all); the matrix itself when that is all of it.
 
     Of data that are read in parts a copy is made if there is room for it, else the block is read in parts too.
     """
     n, d = matrix.shape
-    if len(rows) == n and len(columns) == d:
+    columns = None if columns is None or len(columns) == d else columns
+    if len(rows) == n and columns is None:
         return matrix
     if isinstance(matrix, PartialMatrix):
-        part = matrix.select(None if len(rows) == n else rows, None if len(columns) == d else columns)
+        part = matrix.select(None if len(rows) == n else rows, columns)
         return part.compact() if matrix.holds(part.nnz) else part
     if not matrix.is_sparse:
-        return Matrix(np.ascontiguousarray(matrix.values[np.ix_(rows, columns)]))
-    block = matrix.csr if len(rows) == n else matrix.csr[rows]
-    return Matrix(block if len(columns) == d else block[:, columns])
+        return Matrix(np.ascontiguousarray(matrix.values[rows] if columns is None else matrix.values[np.ix_(rows, columns)]))
+    block = matrix if len(rows) == n else matrix.take_rows(rows, with_columns=False)
+    return block if columns is None else Matrix(block.csr[:, columns])
 
 
 class _State(State):
     def __init__(self, problem: Any, a: np.ndarray, rng: np.random.Generator):
         self.rng = rng
         self.dual = DualSearch(problem, problem.penalty, problem.penalty.strong_convexity, a)
+        self.foresee(problem)
+
+    def foresee(self, problem: Any) -> None:
+        """Each search sums up the gap."""
+        self.expected_gap = self.dual.gap / (problem.scale or 1.0)
 
 
 @dataclass(frozen=True)
@@ -235,9 +247,11 @@ class ActiveSDCA(Solver):
 
     def step(self, problem: Any, state: _State) -> None:
         dual = state.dual
-        share = self._share(dual.gap, state.tol * problem.scale)
-        state.accesses += dual.sweep(problem, state.rng, problem.penalty.threshold, self.max_sweeps, share)
+        tol = state.tol * problem.scale
+        goals = (self._share(dual.gap, tol), BELOW * tol)
+        state.accesses += dual.sweep(problem, state.rng, problem.penalty.threshold, self.max_sweeps, *goals)
         state.accesses += dual.complete(problem) if dual.searches % 20 == 0 else dual.search(problem)
+        state.foresee(problem)
 
     def _share(self, gap: float, tol: float) -> float:
         """The share of the gap to leave: that of the solver; or, where the tolerance is near, what is surely below it.
@@ -248,7 +262,7 @@ class ActiveSDCA(Solver):
         return min(ends, BELOW) if ends * WITHIN >= self.share else self.share
 
     def point(self, problem: Any, state: _State) -> Point:
-        return Point(state.dual.w, 0.0, state.dual.a, state.dual.Xw, -state.dual.v)
+        return Point(state.dual.w, 0.0, state.dual.a, state.dual.Xw, -state.dual.v, exact=True)
 
     def resync(self, problem: Any, state: _State) -> None:
         state.accesses += state.dual.complete(problem)

@@ -103,15 +103,19 @@ def move_within_bounds(loss, rows, face, y, s, a, ground, mu, sigma, g, sums, t,
 
 @kernel(fast_sums=True)
 def face_slopes(loss, rows, face, y, s, a, v, b, mu, sigma, bend, g, ground, diagonal):
-    """g, the diagonal c / s and that of K, for the rows of the face."""
+    """g, the diagonal c / s and that of K, for the rows of the face; returns their gap."""
+    gap = 0.0
     for k in range(face.shape[0]):
         i = face[k]
         square = 0.0
         for p in range(rows.first(i), rows.last(i)):
             square += rows.entry(p) * rows.entry(p)
-        g[k] = rows.dot(i, v) / mu + b - y[i] - bend * a[i]
+        z = rows.dot(i, v) / mu + b
+        gap += s[i] * (loss.value(y[i], z) + loss.conjugate(y[i], a[i]) - z * a[i])
+        g[k] = z - y[i] - bend * a[i]
         ground[k] = bend / s[i]
         diagonal[k] = square / mu + sigma + ground[k]
+    return gap
 
 
 @kernel
@@ -126,35 +130,52 @@ def free_rows(loss, y, s, a, out):
 
 
 def ascend_on_face(
-    loss: Any, rows: Any, y: np.ndarray, s: np.ndarray, a: np.ndarray, v: np.ndarray, intercept: np.ndarray, mu: float
-) -> tuple[int, int]:
-    """Move the free rows of a, and v and the intercept with them; returns the number of products and of rows."""
+    loss: Any,
+    rows: Any,
+    y: np.ndarray,
+    s: np.ndarray,
+    a: np.ndarray,
+    v: np.ndarray,
+    intercept: np.ndarray,
+    mu: float,
+    goal: float = 0.0,
+) -> tuple[int, int, bool]:
+    """Move the free rows of a, and v and the intercept with them, if their gap is above a goal.
+
+    Returns the number of products, that of rows, and whether the dual rose.
+    """
     room = np.empty(len(y), dtype=np.int64)
     face = room[: free_rows(loss, y, s, a, room)]
     m, sigma, bend = len(face), float(intercept[1]), float(loss.conjugate_bend)
     if m < 2:
-        return 0, m
+        return 0, m, False
     g, ground, diagonal, t, product = np.empty((5, m))
     sums, weights = np.empty(len(v)), (mu, sigma)
-    face_slopes(loss, rows, face, y, s, a, v, float(intercept[0]) * sigma, *weights, bend, g, ground, diagonal)
+    gap = face_slopes(loss, rows, face, y, s, a, v, float(intercept[0]) * sigma, *weights, bend, g, ground, diagonal)
+    if gap <= goal:
+        return 1, m, False
     ridge = RIDGE * float(diagonal.mean()) + SHORT * math.sqrt(float(g @ g) / m) / float(s[face].mean())
     diagonal += ridge
     count = peak_of_face(loss, rows, face, ground, diagonal, ridge, *weights, g, sums, PRODUCTS, ACCURACY, t)
-    if move_within_bounds(loss, rows, face, y, s, a, ground, *weights, g, sums, t, product):
+    rises = move_within_bounds(loss, rows, face, y, s, a, ground, *weights, g, sums, t, product)
+    if rises:
         a[face] += t / s[face]
         clip_to_domain(loss, y, a.copy(), a)
         v -= sums  # of the last product, which was that of t
         intercept[0] -= t.sum()
-    return count + 2, m
+    return count + 2, m, rises
 
 
-def climb(loss: Any, rows: Any, y: np.ndarray, s: np.ndarray, here: Here, mu: float) -> int:
-    """Ascents on one face after the other, until two have the same size; `here` is (a, v, intercept). Returns the rows read."""
+def climb(loss: Any, rows: Any, y: np.ndarray, s: np.ndarray, here: Here, mu: float, goal: float = 0.0) -> int:
+    """Ascents on one face after the other, until the gap of one is at a goal (if there is none: two have the same size).
+
+    `here` is (a, v, intercept). Returns the rows read.
+    """
     read, before = 0, len(y) + 1
     for _ in range(ASCENTS):
-        products, size = ascend_on_face(loss, rows, y, s, *here, mu)
+        products, size, rises = ascend_on_face(loss, rows, y, s, *here, mu, goal)
         read += products * size
-        if size == before:
+        if not rises or (size == before and goal == 0.0):
             break
         before = size
     return read

@@ -33,6 +33,7 @@ ONE = np.ones(1)
 WRITTEN = frozenset({"solver", "best", "tol", "access_limit"})  # by the loop, into every state; a solver's own would be lost
 
 CHECK_SHARE = 9.0
+QUIET = 16  # most epochs without a certificate of a solver that foresees its gaps
 NEARLY = 1.2  # times the tolerance: the gap expected by a solver at which it is worth a certificate
 
 
@@ -82,7 +83,7 @@ class _Best:
         if self.proven[0] and hasattr(problem, "dual_point"):
             dual = problem.dual_point(self.a, self.Xta)
         else:
-            self.primal, dual = problem.evaluate(Point(self.w, self.b, self.a, Xta=self.Xta, aux=self.aux))
+            self.primal, dual = problem.evaluate(Point(self.w, self.b, self.a, self.Xw, self.Xta, aux=self.aux))
         self.dual, self.a, self.Xta = dual.value, dual.a, dual.Xta
         return self.certificate(problem)
 
@@ -91,20 +92,21 @@ class _Schedule:
     """When to certify: after the first two epochs, then when it is cheap, or when the gap should have come down to `tol`."""
 
     def __init__(self, tol: float):
-        self.tol, self.work, self.wait = tol, 0.0, math.inf
+        self.tol, self.work, self.wait, self.quiet = tol, 0.0, math.inf, 0
         self.last = (0.0, math.inf)
 
     def is_due(self, epoch: int, work: float, cost: float, forecast: float | None) -> bool:
         self.work += work
-        since = self.work - self.last[0]
+        self.quiet += 1
         if forecast is not None:
-            return since >= 2.0 * CHECK_SHARE * cost or forecast <= NEARLY * self.tol
+            return self.quiet >= QUIET or forecast <= NEARLY * self.tol
+        since = self.work - self.last[0]
         return epoch <= 2 or since >= CHECK_SHARE * cost or since >= max(cost, self.wait)
 
     def checked(self, gap: float) -> None:
         """Expect the gap to go on falling by the same factor for the same work."""
         work, before = self.last
-        self.last, self.wait = (self.work, gap), math.inf
+        self.last, self.wait, self.quiet = (self.work, gap), math.inf, 0
         if math.isfinite(before) and self.tol < gap < before and self.tol > 0.0:
             self.wait = (self.work - work) * math.log(gap / self.tol) / math.log(before / gap)
 
@@ -253,7 +255,11 @@ class _Run:
         given = None if isinstance(start, Handover) else _as_start(problem, start)
         if given is not None and given.dual is not None:
             self.best.update(problem, given)  # what was certified stays certified, also where a solver cannot begin at these points
-        return None if self.state.premature else self._check()
+        return None if self.state.premature or (start is None and self._foresees()) else self._check()
+
+    def _foresees(self) -> bool:
+        """Whether zero is not worth a certificate: later gaps are foreseen, and nobody listens (1000 x 47117: 0.2 of 2.2 ms)."""
+        return self.state.expected_gap is not None and self.tol < 1.0 and not self.callbacks
 
     def _resume(self, start: State) -> Status | None:
         """Go on from the state of an earlier run, exactly."""
@@ -278,12 +284,18 @@ class _Run:
             method.step(problem, state)
             self.epoch += 1
             work = max(state.accesses - before, 1.0)
-            cost = problem.check_cost(method.point(problem, state)) if isinstance(best, _Best) else 0.0
+            cost = self._check_cost() if isinstance(best, _Best) else 0.0
             if self.schedule.is_due(self.epoch, work, cost, state.expected_gap) or self.epoch == max_epochs or state.stalled:
                 stop = self._check()
                 if stop is not None or state.stalled:
                     return stop or Status.STALLED
         return None
+
+    def _check_cost(self) -> float:
+        """What a certificate of the current point reads; nobody asks where gaps are foreseen, and points need not be made."""
+        if self.state.expected_gap is not None:
+            return 0.0
+        return self.problem.check_cost(self.method.point(self.problem, self.state))
 
     def _check(self) -> Status | None:
         """Certify the current point, record it, and say whether to stop."""

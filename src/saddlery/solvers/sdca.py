@@ -41,8 +41,13 @@ __all__ = [
     "swept_once",
 ]
 
-JUDGED = 4096  # rows of an epoch whose gap is looked at, about
+JUDGED = 1024  # rows of an epoch whose gap is looked at, about
 IN_CACHE = 1_000_000  # entries that are read in any order as fast
+# Where gaps fall fast, to less than so much of what an epoch met, one that is expected within so many times the tolerance is
+# brought there by the rows that were not visited for longest, this share of all: it falls to a quarter by that, of losses with
+# kinks to half (over 21 tolerances, text of 5000 x 30,000: 4.05 -> 3.83 epochs with logistic loss, 5.76 -> 5.51 with squared
+# hinge).
+FAST, REACH, LEG = 0.4, 3.0, 0.3
 TOGETHER, LARGEST_GROUP, LEAST_GROUPS = 2048, 16, 64  # entries and rows that are visited one after the other; groups of them
 
 
@@ -113,7 +118,7 @@ def dual_epochs(loss, penalty, rows, y, s, steps, order, seed, a, v, intercept, 
 
 def new_seed(rng: np.random.Generator) -> np.ndarray:
     """A state for the draws of `shuffle`."""
-    return rng.integers(1, 2**63, size=1, dtype=np.uint64)
+    return np.array([rng.bit_generator.random_raw() | 1], dtype=np.uint64)
 
 
 def row_order(rng: np.random.Generator, matrix: Matrix) -> np.ndarray:
@@ -180,10 +185,16 @@ class _State(State):
         self.steps = dual_steps(problem.matrix.row_square_norms, problem.s, problem.penalty.strong_convexity)
         self.expected_gap = float("inf")
         self.met = float("inf")
+        self.order = np.arange(0)  # of the rows in the last epoch
 
     def foresee(self, loss: Any, met: float, scale: float) -> None:
         """Expect a gap from those that the rows of the last two epochs had when they were met."""
         self.met, self.expected_gap = met, gap_at_end(loss, met, self.met) / (scale or 1.0)
+
+    def has_last_leg(self, scale: float) -> bool:
+        """Whether a part of an epoch is expected to be enough."""
+        gap = self.expected_gap
+        return gap is not None and self.tol < gap <= REACH * self.tol and gap * scale <= FAST * self.met
 
 
 @dataclass(frozen=True)
@@ -203,18 +214,18 @@ class SDCA(Solver):
         return _State(problem, starting_dual(problem, start), rng)
 
     def step(self, problem: Any, state: _State) -> None:
-        met = dual_epoch_in_parts(
-            problem.loss,
-            problem.penalty,
-            problem.matrix,
-            problem.y,
-            problem.s,
-            state.steps,
-            state.rng,
-            state.a,
-            state.v,
-            np.zeros(2),
-        )
+        parts, numbers = (problem.loss, problem.penalty), (problem.y, problem.s, state.steps)
+        here = (state.a, state.v, np.zeros(2))
+        if not problem.matrix.compiled:
+            met = dual_epoch_in_parts(*parts, problem.matrix, *numbers, state.rng, *here)
+        elif state.has_last_leg(problem.scale):
+            dual_epoch(*parts, problem.matrix.rows, *numbers, state.order[: math.ceil(LEG * problem.n)], *here)
+            state.expected_gap, state.met = state.tol, float("inf")
+            state.accesses += 2 * LEG * problem.matrix.nnz
+            return
+        else:
+            state.order = row_order(state.rng, problem.matrix)
+            met = dual_epoch(*parts, problem.matrix.rows, *numbers, state.order, *here)
         state.foresee(problem.loss, met, problem.scale)
         state.accesses += 2 * problem.matrix.nnz
 
@@ -228,7 +239,8 @@ class SDCA(Solver):
         return count
 
     def point(self, problem: Any, state: _State) -> Point:
-        return Point(problem.penalty.dual_map(state.v), 0.0, state.a, Xta=-state.v)
+        ends = state.expected_gap is not None and state.expected_gap <= state.tol  # then the loop wants X'(s a) from the data
+        return Point(problem.penalty.dual_map(state.v), 0.0, state.a, Xta=None if ends else -state.v)
 
     def resync(self, problem: Any, state: _State) -> None:
         state.v = -problem.matrix.rmatvec(problem.s * state.a)
