@@ -80,8 +80,8 @@ def test_interruption_keeps_what_is_there():
 
 def test_a_start_is_used():
     problem = make()
-    done = sd.path(problem, alphas=[0.01])
-    again = sd.path(problem, alphas=[0.01], start=done.solutions[0])
+    done = sd.path(problem, alphas=[0.01], solver="prox_newton")
+    again = sd.path(problem, alphas=[0.01], solver="prox_newton", start=done.solutions[0])
     first, second = (result.solutions[0].trace[0].relative_gap for result in (done, again))
     assert second <= 1e-4 < first
 

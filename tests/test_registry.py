@@ -89,7 +89,7 @@ def test_svms_on_tall_arrays_are_for_newton_and_on_sparse_data_for_dual_ascent(i
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "logistic"])
 def test_few_dense_rows_that_are_nearly_independent_are_for_dual_sweeps(loss):
     rng = np.random.default_rng(1)
-    y = np.where(rng.random(50) < 0.5, 1.0, -1.0)
-    square = sd.LinearProblem(rng.standard_normal((50, 50)), y, loss, sd.penalties.L2(0.02))
+    y = np.where(rng.random(70) < 0.5, 1.0, -1.0)
+    square = sd.LinearProblem(rng.standard_normal((70, 70)), y, loss, sd.penalties.L2(0.02))
     assert sd.solvers.available(square)[0] == "sdca"
     assert sd.solvers.available(square.with_penalty(sd.penalties.ElasticNet(0.02)))[0] != "sdca"

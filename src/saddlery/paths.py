@@ -16,7 +16,7 @@ from saddlery.certificate import Certificate
 from saddlery.errors import InputError
 from saddlery.matrix import ROOM
 from saddlery.problems.linear import LinearProblem
-from saddlery.solvers.at_once import solutions_at_once
+from saddlery.solvers.at_once import may_be_at_once, solutions_at_once
 from saddlery.solvers.auto import resolve
 from saddlery.solvers.base import Record, Solution, Solver, Status
 from saddlery.solvers.loop import Handover, solve
@@ -216,7 +216,9 @@ def _solved(
     if problem.penalty.strong_convexity == 0.0:
         solver = first  # no rule of the choice asks how strong an l1 penalty is
     rest = grid
-    if first.has_points(problem, grid.size) and start is None and not options["callbacks"]:
+    seconds = math.inf if options["max_seconds"] is None else options["max_seconds"]
+    at_once = may_be_at_once(problem, first, grid.size, options["tol"], False, options["max_epochs"], seconds)
+    if at_once and start is None and not options["callbacks"]:
         known, state = solutions_at_once(problem, first, grid / problem.penalty.alpha, options["tol"])
         done = next((k for k, solution in enumerate(known) if solution.status is not Status.CONVERGED), len(known))
         yield from known[:done]

@@ -163,9 +163,9 @@ def test_a_missing_verb_is_named_before_compiling():
 
 def test_auto_passes_over_solvers_that_cannot():
     """Where the table prefers a dual method, a loss without dual prox goes to the next that can."""
-    penalty = L2(20.0)
-    assert choose(sd.LinearProblem(X, Y, sd.losses.Huber(), penalty)) == "sdca"
-    assert sd.solve(sd.LinearProblem(X, Y, Partial(), penalty)).status is sd.Status.CONVERGED
+    penalty, more, targets = L2(2000.0), np.tile(X, (100, 70)), np.tile(Y, 100)
+    assert choose(sd.LinearProblem(more, targets, sd.losses.Huber(), penalty)) == "sdca"
+    assert sd.solve(sd.LinearProblem(more, targets, Partial(), penalty)).status is sd.Status.CONVERGED
 
 
 def test_row_space_refuses_many_rows():

@@ -27,7 +27,7 @@ def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "warmup",
         help="compile the usual combinations in advance",
-        description="Compile the default solver for the usual losses and penalties, small, dense and sparse data; the disk keeps the results.",
+        description="Compile the default solvers for the usual losses and penalties, on small, dense and sparse data.",
     )
     parser.set_defaults(run=run)
 

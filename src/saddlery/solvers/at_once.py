@@ -16,8 +16,9 @@ from saddlery.certificate import Certificate
 from saddlery.point import Point
 from saddlery.solvers.base import Record, Solution, Status, Trace
 
-__all__ = ["CertifiedPoints", "solutions_at_once"]
+__all__ = ["CertifiedPoints", "may_be_at_once", "solutions_at_once"]
 
+LONG = 1.0  # seconds: what is done at once takes some milliseconds, so that longer budgets cannot end within it
 ROUNDING = 32 * float(np.finfo(float).eps)  # of a primal value, by which the dual value may seem to be above it
 
 
@@ -57,6 +58,16 @@ def _residuals(problem: Any, factor: float, w: np.ndarray, b: float) -> np.ndarr
     """The dual point of (w, b) under the penalty times a factor, made feasible."""
     single = problem if factor == 1.0 else problem.with_penalty(problem.penalty.scaled(factor))
     return single.evaluate(Point(w, b, None))[1].a
+
+
+def may_be_at_once(problem: Any, method: Any, count: int, tol: float, heard: bool, max_epochs: int, max_seconds: float) -> bool:
+    """Whether a solver may go to the end in one call, for so many strengths: it can, and nobody hears of its epochs or ends them.
+
+    Of solvers whose points are no epochs of their own (`epochs_at_once` is 0) there is nothing to hear and to end.
+    """
+    if method.epochs_at_once > 0 and (heard or max_epochs < method.epochs_at_once or max_seconds < LONG or tol >= 1.0):
+        return False
+    return method.has_points(problem, count)
 
 
 def solutions_at_once(problem: Any, method: Any, factors: np.ndarray, tol: float) -> tuple[list[Solution], Any]:

@@ -17,8 +17,7 @@ from saddlery.penalties.base import largest
 
 __all__ = ["SMALL_FACE", "effort", "gram_descent", "minimise", "solve_factorised", "solve_multiples", "worst_violation"]
 
-# Ratio of a pivot to the square root of its diagonal entry below which a system is not solved: the solution would be noise.
-# (Not to the largest pivot: that would refuse columns of different units.)
+# Ratio of a pivot to others, or to the root of its own diagonal entry, below which a system is not solved: the rest is noise.
 SINGULAR = 1e-6
 SMALL_FACE = 128  # size of the systems that are solved without LAPACK, whose calls take longer than they compute
 MAX_FACE = 2500  # size of the dense systems that are solved outright
@@ -107,7 +106,11 @@ def move_on_face(penalty, gram, u, q, free, face, move, l1):
 
 @kernel(fast_sums=True)
 def factorise(penalty, system, size):
-    """Cholesky factor L of the first `size` rows and columns, in place; returns whether it is far enough from singular."""
+    """Cholesky factor L of the first `size` rows and columns, in place; returns whether it is far enough from singular.
+
+    That is, no pivot is small beside the others, or none beside its own diagonal entry, whatever the units of columns.
+    """
+    least, most, regular = math.inf, 0.0, True
     for i in range(size):
         diagonal = system[i, i]
         for j in range(i + 1):
@@ -117,10 +120,12 @@ def factorise(penalty, system, size):
             if j < i:
                 system[i, j] = total / system[j, j]
             else:
-                if not total > SINGULAR * SINGULAR * diagonal:
+                if total <= 0.0:
                     return False
+                regular = regular and total > SINGULAR * SINGULAR * diagonal
                 system[i, i] = math.sqrt(total)
-    return True
+                least, most = min(least, system[i, i]), max(most, system[i, i])
+    return regular or least >= SINGULAR * most
 
 
 @kernel(fast_sums=True)
@@ -246,7 +251,9 @@ def _cholesky(system: np.ndarray) -> np.ndarray | None:
     """The upper Cholesky factor of a symmetric system, which is written over; None if that is singular, or as good as that."""
     roots = np.sqrt(system.diagonal())
     factor, failed = scipy.linalg.lapack.dpotrf(system.T, lower=0, overwrite_a=1, clean=0)
-    return None if failed or (np.diagonal(factor) < SINGULAR * roots).any() else factor
+    pivots = np.diagonal(factor)
+    regular = not failed and ((pivots >= SINGULAR * roots).all() or pivots.min() >= SINGULAR * pivots.max())
+    return factor if regular else None
 
 
 def _solve_at_once(gram: np.ndarray, u: np.ndarray, q: np.ndarray, free: int, l2: float) -> bool:

@@ -21,7 +21,7 @@ import numpy as np
 from saddlery.certificate import Certificate
 from saddlery.errors import InputError
 from saddlery.point import Point
-from saddlery.solvers.at_once import solutions_at_once
+from saddlery.solvers.at_once import may_be_at_once, solutions_at_once
 from saddlery.solvers.auto import resolve
 from saddlery.solvers.base import Record, Solution, Solver, State, Status, Trace
 from saddlery.solvers.latest import Latest, latest
@@ -215,7 +215,7 @@ class _Run:
     def solution(self, start: Any, random_state: Any, budget: tuple[int, float, float]) -> Solution:
         """Begin, go on until something says stop, and hand over the best points with a certificate from the data."""
         try:
-            if start is None and isinstance(self.best, _Best) and self._may_be_at_once(budget):
+            if start is None and isinstance(self.best, _Best) and self._may_be_at_once(*budget):
                 (known,), self.state = solutions_at_once(self.problem, self.method, ONE, self.tol)
                 if known.status is Status.CONVERGED:
                     for callback in self.callbacks:
@@ -234,12 +234,9 @@ class _Run:
                 self.best.update(self.problem, self.problem.first_point())
         return self._finish(status)
 
-    def _may_be_at_once(self, budget: tuple[int, float, float]) -> bool:
-        """Whether the solver may go to the end in one call: it can, and nobody wants to hear of what lies between, or to end it."""
-        max_epochs, _, max_accesses = budget
-        if self.method.epochs_at_once > 0 and (self.callbacks or math.isfinite(max_accesses)):
-            return False
-        return self.method.epochs_at_once <= max_epochs and self.method.has_points(self.problem, 1)
+    def _may_be_at_once(self, max_epochs: int, max_seconds: float, max_accesses: float) -> bool:
+        heard = bool(self.callbacks) or math.isfinite(max_accesses)
+        return may_be_at_once(self.problem, self.method, 1, self.tol, heard, max_epochs, max_seconds)
 
     def _begin(self, start: Any, random_state: Any) -> Status | None:
         """The first state: of the solver's own, of a point, or that of a run under another penalty."""

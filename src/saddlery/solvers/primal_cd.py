@@ -40,6 +40,8 @@ def primal_epoch(loss, penalty, cols, y, s, curvatures, order, w, Xw, b):
 class _State(State):
     def __init__(self, problem: Any, w: np.ndarray, b: float, rng: np.random.Generator):
         self.w, self.b, self.rng = w, b, rng
+        if problem.matrix.compiled:
+            _ = problem.matrix.cols  # first: norms by columns and by rows differ in rounding, and so would a second run
         self.Xw = problem.margins(w)
         self.curvatures = problem.matrix.weighted_col_square_norms(problem.s * problem.loss.smoothness)
 

@@ -116,7 +116,10 @@ def newton_on_all(loss, penalty, rows, y, s, free, facts, most, w, Xw, a, r, h, 
         violation = worst_violation(penalty, w, q[:d])
         if free:
             origin[d], violation = b, max(violation, abs(q[d]))
-        primal = value + sum_values(penalty, w)
+        size_of_w = sum_values(penalty, w)
+        if size_of_w == 0.0 and violation <= PROVES * tol * threshold:  # zero is good enough, and stays that
+            break
+        primal = value + size_of_w
         idle = 0 if primal < last - 1e-15 * abs(primal) else idle + 1
         stuck, last = violation == 0.0 or idle == IDLE, primal
         if stuck:
@@ -234,6 +237,3 @@ class SmallNewton(Solver):
         state.b, state.value, state.floor, steps, state.stalled, state.expected_gap = newton_on_all(*data, facts, most, *where)
         state.accesses += 4.0 * steps * problem.matrix.nnz
         return int(steps)
-
-    def resync(self, problem: Any, state: _State) -> None:
-        state.__init__(problem, state.w, state.b)  # type: ignore[misc]
