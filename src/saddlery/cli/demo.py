@@ -14,6 +14,7 @@ __all__ = ["add_parser", "run"]
 
 ALPHA = 1e-3
 REPEATS = 5
+TOLERANCES = (0.5, 0.1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8)  # of the curve in the picture
 NOTE = (
     "All minimise mean logistic loss + alpha ||w||_1 without intercept (liblinear would penalise it) for alpha = {alpha:g}, so "
     "C = 1 / (n alpha); scikit-learn's solvers run with their default tol and max_iter. 'gap' is what a model proves about itself: "
@@ -76,6 +77,7 @@ class Contest:
     shape: tuple[int, int]
     feature_names: list[str]
     entries: list[Entry] = field(default_factory=list)
+    curve: Any = None  # what our fits prove in how much time, one record for each tolerance that takes longer
 
     @property
     def best(self) -> Entry:
@@ -99,15 +101,30 @@ def _contest(name: str, X: Any, y: Any, feature_names: list[str]) -> Contest:
     from saddlery import LinearClassifier
 
     contest = Contest(name, X.shape, feature_names)
+    ours = LinearClassifier(loss="logistic", penalty="l1", alpha=ALPHA, fit_intercept=False)
     for tol in (1e-4, 1e-8):
-        model = LinearClassifier(loss="logistic", penalty="l1", alpha=ALPHA, fit_intercept=False, tol=tol)
+        model = copy.copy(ours).set_params(tol=tol)
         contest.entries.append(_entry(f"saddlery, tol={tol:.0e}".replace("e-0", "e-"), model, X, y))
     for solver in ("liblinear", "saga"):
         contest.entries.append(_entry(f"sklearn, {solver}", _scikit_learn(solver, X.shape[0]), X, y))
     dual = max(entry.certificate.dual for entry in contest.entries)
     for entry in contest.entries:
         entry.excess = max(entry.certificate.primal - dual, 0.0) / entry.certificate.scale
+    contest.curve = _curve(ours, X, y)
     return contest
+
+
+def _curve(model: Any, X: Any, y: Any) -> Any:
+    """Certified gaps against the time of whole warm fits: small data are solved at once, so that one fit has no curve."""
+    from saddlery.solvers.base import Trace
+
+    trace = Trace()
+    for tol in TOLERANCES:
+        entry = _entry("", copy.copy(model).set_params(tol=tol), X, y)
+        record = entry.model.trace_[-1]._replace(seconds=entry.warm)
+        if not trace or record.relative_gap < trace[-1].relative_gap:
+            trace.append(record._replace(seconds=max(record.seconds, trace[-1].seconds) if trace else record.seconds))
+    return trace
 
 
 def _scikit_learn(solver: str, n: int) -> Any:
@@ -217,21 +234,13 @@ def _print_json(contests: list[Contest], page: Path, picture: Path | None) -> No
 # --------------------------------------------------------------------------- the page and the picture
 
 
-def _trace(entry: Entry) -> Any:
-    """The trace with the time of the whole fit: what the estimator does around the solver counts, as it does for the others."""
-    from saddlery.solvers.base import Trace
-
-    around = max(entry.warm - entry.model.trace_[-1].seconds, 0.0)
-    return Trace(record._replace(seconds=record.seconds + around) for record in entry.model.trace_)
-
-
 def _write_page(path: Path, contests: list[Contest]) -> Path:
     from saddlery.report.html import Mark, Table, write_report
 
     first = contests[0]
     best = first.best
     model = copy.copy(best.model)
-    model.traces_ = [_trace(best)]
+    model.traces_ = [first.curve]
     marks = [Mark(e.name, e.warm, e.certificate.relative_gap) for e in first.entries if e.name.startswith("sklearn")]
     columns = ("model", "first ms", "warm ms", "objective", "gap", "excess", "non-zeros", "warning")
     tables = [
@@ -259,7 +268,7 @@ def _write_picture(path: Path, contests: list[Contest]) -> Path | None:
 
     figure = Figure(figsize=(10, 4.6), layout="constrained", dpi=120)
     for contest, ax in zip(contests, figure.subplots(1, len(contests), sharey=True), strict=True):
-        trace = Trace(record._replace(seconds=1000 * record.seconds) for record in _trace(contest.best))
+        trace = Trace(record._replace(seconds=1000 * record.seconds) for record in contest.curve)
         ConvergenceDisplay.from_trace(trace, ax=ax, hindsight=False, xscale="log")
         last = trace[-1]
         ax.annotate(
@@ -280,7 +289,8 @@ def _write_picture(path: Path, contests: list[Contest]) -> Path | None:
     figure.axes[0].set_ylabel("relative gap")
     figure.suptitle(f"l1 logistic regression, alpha = {ALPHA:g}: how far above the optimum is the objective, at most?")
     figure.supxlabel(
-        "curve: what saddlery had proved by then.   diamond: what scikit-learn's model (default settings) proves about itself;\n"
+        "curve: what saddlery proves in that time, one fit for each tolerance.   "
+        "diamond: what scikit-learn's model (default settings) proves about itself;\n"
         "bar below it: the bound that the best dual point known gives for the same model.   Lower is better.",
         fontsize="small",
         color="#555555",
