@@ -34,6 +34,7 @@ from saddlery.parts import kernel
 from saddlery.point import Point
 from saddlery.solvers.base import Needs, Solver, State
 from saddlery.solvers.gram_model import SMALL_FACE, factorise, solve_factorised
+from saddlery.solvers.small_newton import weighted_gram
 from saddlery.solvers.small_rounds import products_of_rows
 
 __all__ = ["InteriorPoint"]
@@ -59,25 +60,12 @@ def signed_products(loss, rows, y, p, free, signed, out):
         out[rows.shape[1]] = total
 
 
-@kernel(fast_sums=True)
-def normal_matrix(loss, rows, h, l2, free, scaled, products, system):
+@kernel
+def normal_matrix(loss, rows, h, l2, scaled, products, system):
     """system = l2 I + X' diag(h) X, with a border for the intercept, which is not penalised."""
-    n, d = rows.shape
-    for i in range(n):
-        root, row, out = math.sqrt(h[i]), rows[i], scaled[i]
-        for j in range(d):
-            out[j] = root * row[j]
-    np.dot(scaled.T, scaled, products)
-    for k in range(d):
-        for j in range(d):
-            system[k, j] = products[k, j]
+    weighted_gram(loss, rows, h, scaled, products, system)
+    for k in range(rows.shape[1]):
         system[k, k] += l2
-    if free:
-        products_of_rows(loss, rows, h, system[d, :d])
-        total = 0.0
-        for i in range(n):
-            total += h[i]
-        system[d, d] = total
 
 
 @kernel
@@ -159,7 +147,7 @@ def interior_steps(loss, rows, y, s, l2, free, most, tol, v, p, xi, t, m):
             dp[i] = dxi[i] = dt[i] = 0.0
         for j in range(size):
             rest[j] = g[j] - l2 * v[j] if j < d else g[j]
-        normal_matrix(loss, rows, h, l2, free, scaled, products, system)
+        normal_matrix(loss, rows, h, l2, scaled, products, system)
         factorise(loss, system, size)
         mu, target = mean_product(loss, s, p, xi, t, dp, dxi, dt, 0.0), 0.0
         for corrected in range(2):  # the predictor aims at mu = 0 and tells how much of mu it is wise to keep
