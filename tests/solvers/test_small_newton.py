@@ -51,6 +51,7 @@ def test_paths_agree_with_single_fits(loss, penalty, fit_intercept):
     problem = problem_of(loss, penalty, fit_intercept)
     result = sd.path(problem, n_alphas=6, alpha_min_ratio=0.05, solver="small_newton", tol=1e-9)
     assert len(result) == 6
+    assert result.solutions[0].epochs == 0 or penalty.threshold == 0.0  # zero is optimal there
     for alpha, solution in zip(result.alphas, result.solutions, strict=True):
         single = problem.with_penalty(penalty.scaled(alpha / penalty.alpha))
         assert sd.certify(single, solution.w, solution.dual, solution.b).relative_gap <= 1e-9 * (1 + 1e-3)

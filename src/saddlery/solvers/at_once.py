@@ -25,8 +25,8 @@ ROUNDING = 32 * float(np.finfo(float).eps)  # of a primal value, by which the du
 class CertifiedPoints(NamedTuple):
     """For several strengths: weights (rows), intercepts, primal and dual values with nonzeros (rows); the unit of gaps, a state.
 
-    `duals` has the dual points as rows, or is None if they are those that the weights imply; `epochs` is what each took. A solver
-    that could not reach the tolerance at one of the strengths may end there.
+    `duals` has the dual points as rows, or is None if they are those that the weights imply; `epochs` is what each took, None for
+    none. A solver that could not reach the tolerance at one of the strengths may end there.
     """
 
     W: np.ndarray
@@ -35,7 +35,7 @@ class CertifiedPoints(NamedTuple):
     scale: float
     state: Any
     duals: np.ndarray | None = None
-    epochs: int = 0
+    epochs: list[int] | None = None
 
 
 class _LateSolution(Solution):
@@ -93,9 +93,10 @@ def solutions_at_once(problem: Any, method: Any, factors: np.ndarray, tol: float
     for k, (w, b, factor, (primal, dual, count)) in enumerate(points):
         gap = 0.0 if -ROUNDING * abs(primal) <= primal - dual < 0.0 else primal - dual
         relative = gap / scale if scale > 0.0 else math.inf  # a constant target: rounding is all there is to compare with
-        record = Record(epochs, seconds, passes, primal, dual, gap, relative, int(count), {})
+        epoch = 0 if epochs is None else epochs[k]
+        record = Record(epoch, seconds, passes, primal, dual, gap, relative, int(count), {})
         certificate = Certificate(primal, dual, gap, relative, scale)
         a = partial(_residuals, problem, factor, w, b) if duals is None else duals[k]
         status = Status.CONVERGED if relative <= tol else Status.STALLED
-        solutions.append(_LateSolution(w, b, a, certificate, Trace([record]), status, method.name, epochs, seconds, passes))
+        solutions.append(_LateSolution(w, b, a, certificate, Trace([record]), status, method.name, epoch, seconds, passes))
     return solutions, state

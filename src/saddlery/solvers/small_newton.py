@@ -209,17 +209,17 @@ class SmallNewton(Solver):
         m, _ = len(factors), (problem.scale, problem._dual_at_zero)  # shared by all strengths
         W, b, values, duals = np.zeros((m, problem.d)), np.zeros(m), np.empty((m, 3)), np.empty((m, problem.n))
         state = self.init(problem, None)
-        state.tol, steps = tol, 0
+        state.tol, steps = tol, []
         for k, factor in enumerate(factors.tolist()):
             single = problem if factor == 1.0 else problem.with_penalty(problem.penalty.scaled(factor))
-            steps += self._steps(single, state, STEPS)
+            steps.append(self._steps(single, state, STEPS))
             primal, dual = single.evaluate(self.point(single, state))
             W[k], b[k], duals[k], values[k] = state.w, state.b, dual.a, (primal, dual.value, np.count_nonzero(state.w))
             if not primal - dual.value <= tol * problem.scale:
                 m = k + 1
                 break
         state.accesses /= m
-        return CertifiedPoints(W[:m], b[:m], values[:m], problem.scale, state, duals[:m], -(-steps // m))
+        return CertifiedPoints(W[:m], b[:m], values[:m], problem.scale, state, duals[:m], steps)
 
     def point(self, problem: Any, state: _State) -> Point:
         return Point(state.w, state.b, state.dual)
