@@ -55,10 +55,11 @@ def _cases(registry, variants, *first):
 
 
 def same_worker(nodeid):
-    """The group of a test: its file, and its loss if it is parametrised by one. Those of a cluster, which they share, are one group.
+    """The group of a test: its file, and its loss if it is parametrised by one; tests that share a cluster are one group.
 
     The tests of a group share their kernels, and nearly all time is compilation: two workers that took turns at them would compile
-    most of these twice. Those of other groups find them in the cache on disk later on.
+    most of these twice (tests/solvers/test_constrained.py: 120 -> 98 compilations, 101 -> 86 s). Those of other groups find them in
+    the cache on disk later on.
     """
     file, _, test = nodeid.partition("::")
     if file.startswith("tests/distributed/"):
