@@ -19,7 +19,7 @@ types: $(VENV)/.test
 	$(BIN)/mypy
 
 unit: $(VENV)/.test  # a worker for each core: BLAS threads of their own would only wait for each other
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadgroup
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadscope
 
 coverage: $(VENV)/.test
 	$(BIN)/python benchmarks/coverage.py

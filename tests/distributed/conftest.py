@@ -8,15 +8,6 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-GROUP = pytest.mark.xdist_group("dask")
-
-
-def pytest_collection_modifyitems(items):
-    """One process runs all tests of this directory: they share the cluster and its compiled kernels."""
-    for item in items:
-        if "tests/distributed" in item.path.as_posix():
-            item.add_marker(GROUP)
-
 
 @pytest.fixture(scope="session")
 def cluster():

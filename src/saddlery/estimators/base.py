@@ -5,14 +5,13 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
@@ -20,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from saddlery.estimators.callbacks import CallbackSupportMixin, FitTask
 from saddlery.estimators.card import CertificateCard
 from saddlery.estimators.inputs import Rows, check_matrix
+from saddlery.estimators.jobs import run_jobs
 from saddlery.paths import wants_columns
 from saddlery.solvers.base import Solution, Status
 from saddlery.solvers.loop import solve
@@ -111,16 +111,9 @@ class LinearModel(CertificateCard, CallbackSupportMixin, BaseEstimator):
             if len(problems) == 1:
                 return [run(0, table)]
             show = [None if table is None else table.labelled(label) for label in labels]
-            # The kernels release the GIL and share the matrix, so threads serve better than processes.
             # Data that are read in parts have room for the copies of one solver.
-            workers = 1 if _read_in_parts(problems[0]) else effective_n_jobs(self.n_jobs)
-            with ThreadPoolExecutor(workers) as pool:
-                jobs = [pool.submit(run, index, show[index]) for index in range(len(problems))]
-                try:
-                    wait(jobs)
-                except KeyboardInterrupt:  # it reaches this thread only: the others end at their next certificate
-                    stopped.set()
-                return [job.result() for job in jobs]
+            n_jobs = 1 if _read_in_parts(problems[0]) else self.n_jobs
+            return run_jobs([partial(run, *each) for each in enumerate(show)], n_jobs, problems[0].size, stopped)
 
     def _live_table(self, title: str) -> Any:
         if not self.verbose:

@@ -7,23 +7,24 @@ columns the second moments of the folds take the place of their matrices (estima
 
 from __future__ import annotations
 
+import threading
 import warnings
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import partial
 from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
-from joblib import effective_n_jobs
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import check_cv
-from sklearn.utils.parallel import Parallel, delayed
 
 from saddlery.errors import InputError
 from saddlery.estimators.callbacks import FitTask
 from saddlery.estimators.classifier import class_problems
 from saddlery.estimators.fold_moments import FoldMoments, moments_of_folds
 from saddlery.estimators.inputs import Rows
+from saddlery.estimators.jobs import run_jobs
+from saddlery.kept import kept
 from saddlery.matrix import Matrix
 from saddlery.matrix.partial import PartialMatrix
 from saddlery.paths import PathResult, alpha_grid, path, wants_columns
@@ -58,12 +59,12 @@ class Fold:
         self._side = matrix.select if isinstance(matrix, PartialMatrix) else matrix.take_rows
         self.done: list[int] = []  # penalties whose paths are through
 
-    @cached_property
+    @kept
     def X_train(self) -> Matrix:
         """The rows to train on."""
         return self._side(self.train)
 
-    @cached_property
+    @kept
     def X_test(self) -> Matrix:
         """The rows held out."""
         return self._side(self.test)
@@ -135,12 +136,15 @@ class Search(NamedTuple):
         moments = self._moments(data, folds, penalties)
         if moments is None and any(wants_columns(data.matrix, *each) for each in zip(penalties, map(len, grids), strict=True)):
             _ = data.matrix.cols  # of which those of the folds are made
+        stopped = threading.Event()
 
         def job(i: int, k: int) -> tuple[np.ndarray, int]:
+            if stopped.is_set():
+                raise KeyboardInterrupt
             step, end = task.part(i * len(folds) + k, grids[i].size * len(data.labels), "strength")
             losses = None if moments is None else moments[k].losses(penalties[i], grids[i], self.options["tol"])
             if losses is None:
-                answer = self._score_path(data, folds[k], penalties[i], grids[i], step)
+                answer = self._score_path(data, folds[k], penalties[i], grids[i], step, stopped)
             else:
                 answer = -losses, 0
                 if step is not None:
@@ -153,10 +157,9 @@ class Search(NamedTuple):
             return answer
 
         jobs = [(i, k) for k in range(len(folds)) for i in range(len(penalties))]
-        if effective_n_jobs(n_jobs) == 1:
-            answers = [job(i, k) for i, k in jobs]
-        else:
-            answers = Parallel(n_jobs=n_jobs, require="sharedmem")(delayed(job)(i, k) for i, k in jobs)
+        numbers = data.matrix.nnz if moments is None else data.matrix.shape[1] ** 2
+        work = numbers * max(map(len, grids)) * len(data.labels)
+        answers = run_jobs([partial(job, *each) for each in jobs], n_jobs, work, stopped)
         undone = sum(count for _, count in answers)
         if undone:
             total = sum(grid.size for grid in grids) * len(folds) * len(data.labels)
@@ -179,13 +182,20 @@ class Search(NamedTuple):
         return moments_of_folds(data.matrix, data.y, data.weights, [(f.train, f.test) for f in folds], self.fit_intercept)
 
     def _score_path(
-        self, data: Data, fold: Fold, penalty: Any, alphas: np.ndarray, step: Callable[..., bool] | None
+        self,
+        data: Data,
+        fold: Fold,
+        penalty: Any,
+        alphas: np.ndarray,
+        step: Callable[..., bool] | None,
+        stopped: threading.Event,
     ) -> tuple[np.ndarray, int]:
         """Scores of one fold for all strengths, and how many fits were not certified; `step` is called after each."""
 
-        def tell(alpha: float, solution: Any) -> None:
+        def tell(alpha: float, solution: Any) -> bool:
             if step is not None:
                 step()
+            return stopped.is_set()
 
         paths = [path(problem, alphas, on_solution=tell, **self.options) for problem in self.problems(data, penalty, fold)]
         if any(len(result) < alphas.size or result.statuses[-1] is Status.INTERRUPTED for result in paths):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from functools import cached_property
 from typing import Any, NoReturn
 
 import numpy as np
 import scipy.sparse as sp
 
 from saddlery.errors import InputError
+from saddlery.kept import kept
 from saddlery.matrix.held_columns import LOCK, HeldColumns
 from saddlery.matrix.vectors import (
     DenseVectors,
@@ -87,17 +87,17 @@ class Matrix:
         kind = self.values.format.upper() if self.is_sparse else "dense"
         return f"Matrix({self.shape[0]} x {self.shape[1]}, {kind}, {self.values.dtype}, {self.nnz} entries)"
 
-    @cached_property
+    @kept
     def csr(self) -> Any:
         """Sparse X by rows, as SciPy has it."""
         return self.values if self.values.format == "csr" else _as_scipy(self.rows, sp.csr_array)
 
-    @cached_property
+    @kept
     def csc(self) -> Any:
         """Sparse X by columns, as SciPy has it."""
         return self.values if self.values.format == "csc" else _as_scipy(self.cols, sp.csc_array)
 
-    @cached_property
+    @kept
     def rows(self) -> Vectors:
         """X as a stack of rows."""
         if not self.is_sparse:
@@ -108,7 +108,7 @@ class Matrix:
         count_positions(self.cols, counts)
         return turned(self.cols, counts)
 
-    @cached_property
+    @kept
     def cols(self) -> Vectors:
         """X as a stack of columns."""
         if self.is_sparse:
@@ -119,12 +119,12 @@ class Matrix:
         transpose_tiles(self.rows, self.shape[0], values)
         return DenseVectors(values, self.shape[0])
 
-    @cached_property
+    @kept
     def held(self) -> HeldColumns:
         """Columns that were copied from rows, for :meth:`lend`."""
         return HeldColumns(self.rows, self.shape[1])
 
-    @cached_property
+    @kept
     def col_counts(self) -> np.ndarray:
         """Number of stored entries of every column."""
         if not self.is_sparse:
@@ -230,7 +230,7 @@ class Matrix:
             return 4 * weights < self.used_columns
         return 4 * weights < self.shape[1]
 
-    @cached_property
+    @kept
     def used_columns(self) -> int:
         """The number of columns of sparse data that have entries."""
         starts = self.cols.starts  # type: ignore[union-attr]
@@ -292,13 +292,13 @@ class Matrix:
             out += values[:, block].astype(np.float64) @ w[block]
         return out
 
-    @cached_property
+    @kept
     def by_columns(self) -> bool:
         """Whether products go over columns: rows are short, columns are not (w8a, X'a: 0.97 -> 0.38 ms; the conversion takes 2)."""
         n, d = self.shape
         return self.is_sparse and self.nnz < SHORT * n and d < n and self.nnz <= ROOM
 
-    @cached_property
+    @kept
     def alignment(self) -> float:
         """How far columns of sparse data correlate: |X p|^2 / sum_ij x_ij^2 p_j^2 on some rows, p the sum of others.
 
@@ -318,14 +318,14 @@ class Matrix:
         size = weighted_squares_of(rows, others, p)
         return float(along @ along) / size if size > 0.0 else 1.0
 
-    @cached_property
+    @kept
     def row_square_norms(self) -> np.ndarray:
         """||x_i||^2 for every row."""
         out = np.zeros(self.shape[0])
         square_norms(self.rows, out)
         return out
 
-    @cached_property
+    @kept
     def col_square_norms(self) -> np.ndarray:
         """||x^j||^2 for every column."""
         out = np.zeros(self.shape[1])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +11,7 @@ import scipy.sparse as sp
 
 from saddlery.certificate import Certificate
 from saddlery.errors import InputError
+from saddlery.kept import kept
 from saddlery.matrix import Matrix, as_matrix
 from saddlery.parts import kernel
 from saddlery.penalties.base import ROUNDING, largest, sum_conjugates, sum_values
@@ -326,7 +326,7 @@ class LinearProblem:
 
     # -- scale
 
-    @cached_property
+    @kept
     def constant(self) -> float:
         """The best constant model b (0 without an intercept)."""
         if not self.fit_intercept:
@@ -336,7 +336,7 @@ class LinearProblem:
             y, s = SIGNS, self._class_weights
         return float(best_intercept(self.loss, y, s, np.zeros_like(y), float(s @ y)))
 
-    @cached_property
+    @kept
     def scale(self) -> float:
         """The objective of the best constant model: the unit in which gaps are measured."""
         if self.loss.targets != "signs":
@@ -344,7 +344,7 @@ class LinearProblem:
         (positive, negative), b = self._class_weights, self.constant
         return float(positive * self.loss.value(1.0, b) + negative * self.loss.value(-1.0, b))
 
-    @cached_property
+    @kept
     def _class_weights(self) -> np.ndarray:
         """sum_i s_i over the rows with y = 1 and over those with y = -1."""
         excess = float(self.s @ self.y)
@@ -374,12 +374,12 @@ class LinearProblem:
         """Whether columns can be shown not to matter: below a threshold, and with a dual that need not balance."""
         return self.penalty.threshold > 0.0 and not self.fit_intercept
 
-    @cached_property
+    @kept
     def equal_weights(self) -> bool:
         """Whether all rows have the same weight."""
         return bool(self.s.min() == self.s.max())
 
-    @cached_property
+    @kept
     def column_norms(self) -> np.ndarray:
         """sqrt(sum_i s_i x_ij^2) for every column."""
         if self.equal_weights:
@@ -454,7 +454,7 @@ class LinearProblem:
         share = abs(excess) / (abs(excess) + abs(level)) if level != 0.0 else 1.0
         return (1.0 - share) * a + share * level, (1.0 - share) * Xta + share * level * product
 
-    @cached_property
+    @kept
     def _class_products(self) -> tuple[np.ndarray, np.ndarray]:
         """X'(s e) for the indicators e of the rows with y > 0 and of the others."""
         positive = self.y > 0.0
@@ -463,14 +463,14 @@ class LinearProblem:
             return np.ascontiguousarray(both[:, 0]), np.ascontiguousarray(both[:, 1])
         return self.matrix.rmatvec_of_two(self.s * positive, self.s * ~positive)
 
-    @cached_property
+    @kept
     def constant_dual(self) -> np.ndarray:
         """The dual point of the best constant model: its slopes, at a kink those that balance."""
         if self.loss.targets != "signs":
             return self.slopes(np.zeros(self.n), self.constant)
         return np.where(self.y > 0.0, *self._constant_slopes)
 
-    @cached_property
+    @kept
     def constant_gradient(self) -> np.ndarray:
         """X'(s a) at the dual point of the best constant model: of a class, all slopes are the same there."""
         # Norms are for screening (problems/screening.py).
@@ -483,7 +483,7 @@ class LinearProblem:
         positive, negative = self._class_products
         return upper * positive + lower * negative
 
-    @cached_property
+    @kept
     def _constant_slopes(self) -> tuple[float, float]:
         """Slopes of the loss at the best constant for y = 1 and y = -1."""
         upper, lower = self.loss.slope(1.0, self.constant), self.loss.slope(-1.0, self.constant)
@@ -493,7 +493,7 @@ class LinearProblem:
             upper, lower = -shared / weight, shared / (1.0 - weight)
         return upper, lower
 
-    @cached_property
+    @kept
     def _dual_room(self) -> tuple[float, float]:
         """The constants a that lie in the domain of l* of every row: their lower and upper end."""
         ends = np.array([(self.loss.dual_lower(y), self.loss.dual_upper(y)) for y in np.unique(self.y)])
@@ -536,7 +536,7 @@ class LinearProblem:
         t *= penalty.dual_scale(t * Xta)
         return t, self.dual(a, Xta, t)
 
-    @cached_property
+    @kept
     def _dual_at_zero(self) -> float:
         if self.loss.targets != "signs" or not getattr(self.penalty, "separable", False):
             return self.dual(np.zeros(self.n), np.zeros(self.d))

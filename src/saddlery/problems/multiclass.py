@@ -10,7 +10,6 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Iterator
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +17,7 @@ import scipy.sparse as sp
 
 from saddlery.certificate import Certificate
 from saddlery.errors import InputError
+from saddlery.kept import kept
 from saddlery.losses.rows import inside_simplex, project_row
 from saddlery.matrix import Matrix, as_matrix, count_nonzero
 from saddlery.parts import kernel
@@ -196,12 +196,12 @@ class MulticlassProblem:
 
     # -- the best constant model
 
-    @cached_property
+    @kept
     def class_weights(self) -> np.ndarray:
         """The weight of each class; they sum to one."""
         return np.bincount(self.codes, self.s, self.k)
 
-    @cached_property
+    @kept
     def constant(self) -> np.ndarray:
         """The intercepts of the best constant model (0 without intercepts)."""
         if not self.fit_intercept:
@@ -214,14 +214,14 @@ class MulticlassProblem:
             b[np.argmax(self.class_weights)] = 1.0
         return b
 
-    @cached_property
+    @kept
     def scale(self) -> float:
         """The objective of the best constant model: the unit in which gaps are measured."""
         terms = np.empty(self.k)
         loss_terms(self.loss, np.arange(self.k), self.class_weights, np.zeros((self.k, self.k)), self.constant, terms)
         return float(terms.sum())
 
-    @cached_property
+    @kept
     def _constant_rows(self) -> np.ndarray:
         """The dual rows of the classes at the best constant model: slopes, at kinks those that balance and are most even."""
         if math.isfinite(self.loss.smoothness):
@@ -232,7 +232,7 @@ class MulticlassProblem:
             return (1.0 - np.eye(self.k)) / (self.k - 1) - np.eye(self.k)
         return _even_plan(self.class_weights) / self.class_weights[:, None] - np.eye(self.k)
 
-    @cached_property
+    @kept
     def constant_dual(self) -> np.ndarray:
         """The dual point of the best constant model."""
         return self._constant_rows[self.codes]
@@ -368,12 +368,12 @@ class MulticlassProblem:
             Xta = None
         return mixed, Xta
 
-    @cached_property
+    @kept
     def column_sums(self) -> np.ndarray:
         """X's."""
         return self.matrix.rmatvec(self.s)
 
-    @cached_property
+    @kept
     def class_products(self) -> np.ndarray:
         """X'(s Y), of shape (d, k): the weighted sums of the rows of each class."""
         Y = sp.csr_array((self.s, (self.codes, np.arange(self.n))), shape=(self.k, self.n))

@@ -11,12 +11,12 @@ A block has one of three shapes, whichever is cheapest to work on:
 from __future__ import annotations
 
 import math
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import scipy.linalg.blas
 
+from saddlery.kept import kept
 from saddlery.matrix.vectors import combine, combine_of, dots, dots_of, square_norms_of
 from saddlery.parts import kernel
 from saddlery.solvers.column_copies import dense_columns, sparse_rows, spread
@@ -204,7 +204,7 @@ class WorkingBlock:
         self.weights = np.zeros(self.n)
         self.sampled = False
 
-    @cached_property
+    @kept
     def square_norms(self) -> np.ndarray:
         """||x^j||^2 of the columns, where `cols` holds them."""
         out = np.empty(self.m)
