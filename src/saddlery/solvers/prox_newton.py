@@ -460,7 +460,7 @@ class ProxNewton(Solver):
         elif margins is None:
             along = block.product(move[: block.m])
         else:
-            along = margins - shift if free else margins
+            along = margins
         state.accesses += block.entries if margins is None else 0
         slopes = state.a
         size = state.size = self._line_search(problem, state, block, origin, move, along, shift)
