@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import datasets
-from peers_cells import CELLS
+from peers_cells import CELLS, ELSEWHERE
 
 from saddlery.bench import pictures, report
 from saddlery.bench.check import check
@@ -43,6 +43,7 @@ def parse() -> argparse.Namespace:
     """The options."""
     parser = argparse.ArgumentParser(description="Ours to a certified gap against the peers to the same accuracy.")
     parser.add_argument("--cells", default="", metavar="REGEX", help="only cells whose name matches, such as '^a9a:' or ':lasso'")
+    parser.add_argument("--elsewhere", action="store_true", help="the cells on data on which nothing was tuned")
     parser.add_argument("--peers", default="", metavar="LIST", help="only these peers or packages, separated by commas")
     parser.add_argument("--quick", action="store_true", help="smaller budgets; fits above one second are timed once")
     parser.add_argument("--data", type=Path, default=HERE.parent.parent / "shared" / "data", metavar="DIR", help="the data sets")
@@ -66,9 +67,14 @@ def parse() -> argparse.Namespace:
     return options
 
 
+def table(options: argparse.Namespace) -> Sequence[Cell]:
+    """All cells of the table that was asked for."""
+    return ELSEWHERE if options.elsewhere else CELLS
+
+
 def cell_folder(options: argparse.Namespace, threads: int | None = None) -> Path:
     """Where results of single cells are kept; never under version control."""
-    folder = options.output / f"cells-{threads or options.threads}"
+    folder = options.output / f"{'elsewhere' if options.elsewhere else 'cells'}-{threads or options.threads}"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / ".gitignore").write_text("*\n")
     return folder
@@ -76,7 +82,7 @@ def cell_folder(options: argparse.Namespace, threads: int | None = None) -> Path
 
 def measure(options: argparse.Namespace) -> None:
     """In a worker: measure the named cells, which share their data."""
-    cells = [cell for cell in CELLS if cell.name in options.worker]
+    cells = [cell for cell in table(options) if cell.name in options.worker]
     X, y = datasets.load(cells[0].data, options.data)
     known = (lambda cell: found(options, cell)) if options.ours or options.again else (lambda cell: None)
     budget = QUICK if options.quick else Budget()
@@ -86,7 +92,9 @@ def measure(options: argparse.Namespace) -> None:
 def supervise(options: argparse.Namespace, cells: Sequence[Cell], peers: Sequence[str]) -> None:
     """In the parent: a worker for each data set."""
     passed = ["--data", options.data, "--output", options.output, "--threads", options.threads, "--peers", ",".join(peers)]
-    passed += ["--quick"] * options.quick + ["--ours"] * options.ours + ["--again"] * options.again
+    passed += (
+        ["--quick"] * options.quick + ["--ours"] * options.ours + ["--again"] * options.again + ["--elsewhere"] * options.elsewhere
+    )
 
     def command(batch: Sequence[Cell]) -> list[str]:
         return [sys.executable, __file__, *map(str, passed), "--worker", *[cell.name for cell in batch]]
@@ -104,14 +112,14 @@ def tell(result: dict[str, Any]) -> None:
         print(f"{row.cell:28}", *ratios, flush=True)
 
 
-def stem(threads: int) -> str:
+def stem(options: argparse.Namespace, threads: int) -> str:
     """What the files of results are called."""
-    return f"peers-{threads}-thread{'s' if threads > 1 else ''}"
+    return f"{'elsewhere' if options.elsewhere else 'peers'}-{threads}-thread{'s' if threads > 1 else ''}"
 
 
 def unpack(options: argparse.Namespace, threads: int) -> None:
     """The cells of the last report as files of their own, where these are gone: what was searched once is not searched again."""
-    last, folder = options.output / f"{stem(threads)}.json", cell_folder(options, threads)
+    last, folder = options.output / f"{stem(options, threads)}.json", cell_folder(options, threads)
     for result in json.loads(last.read_text())["cells"] if last.exists() else ():
         target = folder / f"{result['cell'].replace(':', '-')}.json"
         if not target.exists():
@@ -140,7 +148,7 @@ def main() -> None:
     if options.check:
         sys.exit(check(peers))
     missing = {**NOT_INSTALLABLE, **peers.missing}
-    cells = [cell for cell in CELLS if re.search(options.cells, cell.name)]
+    cells = [cell for cell in table(options) if re.search(options.cells, cell.name)]
     if options.list:
         print(*[cell.name for cell in cells], sep="\n")
         print("\npeers:", *[f"{peer.name} {peer.version}" for peer in peers.here.values()], sep="\n  ")
@@ -157,12 +165,12 @@ def main() -> None:
     if not options.report:
         todo = done if options.ours or options.again else [cell for cell in cells if cell not in done]
         supervise(options, todo, list(peers.here))
-    files = [folder / f"{cell.file}.json" for cell in CELLS]
+    files = [folder / f"{cell.file}.json" for cell in table(options)]
     results = [json.loads(file.read_text()) for file in files if file.exists()]
-    table, place = report.rows(results), options.output / stem(options.threads)
-    print(report.text_table(table))
+    rows, place = report.rows(results), options.output / stem(options, options.threads)
+    print(report.text_table(rows))
     written = report.write_all(report.document(results, options.threads, missing), place, ORIGIN)
-    pictures.plot_ratios(table, place.parent / f"{place.name}.png")
+    pictures.plot_ratios(rows, place.parent / f"{place.name}.png")
     print(*[f"wrote {path}" for path in (*written, f"{place}.png")], sep="\n")
 
 
