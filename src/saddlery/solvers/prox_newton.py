@@ -50,6 +50,7 @@ from saddlery.solvers.row_sample import sample_rows
 from saddlery.solvers.scaled_columns import DenseCopies
 from saddlery.solvers.sdca import swept_once
 from saddlery.solvers.small_rounds import is_small, is_tiny, newton_rounds
+from saddlery.solvers.sparse_rounds import SparseRoom, is_small_sparse, sparse_rounds
 from saddlery.solvers.streamed_block import DENSE_BYTES
 from saddlery.solvers.thinned_block import ThinnedBlock, worth_thinning
 from saddlery.solvers.working_block import SWEEP_DENSE, WorkingBlock
@@ -123,7 +124,9 @@ class _State(State):
         self.last_gap, self.slow, self.followed, self.chord = float("inf"), False, False, False
         self.floor, self.least, self.size = 1e-9, 1e-9, 0.0
         self.fresh = 1.0  # share of the working set that was not in the one before
-        self.compact = is_small(problem)  # whether rounds are those of small_rounds.py
+        self.room = SparseRoom(problem.matrix) if is_small_sparse(problem) else None
+        self.compact = self.room is not None or is_small(problem)  # whether rounds are those of small_rounds.py or sparse_rounds.py
+        self.expected_gap = None if self.room is None else float("inf")
         self.threshold = self.threshold_before = problem.penalty.threshold
         self.rise = 0.0  # by how much products are expected to rise when the threshold falls, as a share of that
 
@@ -281,14 +284,14 @@ class ProxNewton(Solver):
     def step(self, problem: Any, state: _State) -> None:
         before = state.value + state.penalty
         if state.compact:
-            self._small_rounds(problem, state)
+            self._compact_rounds(problem, state)
         else:
             self._round(problem, state)
         state.idle = 0 if state.value + state.penalty < before - 1e-15 * abs(before) else state.idle + 1
         state.stalled = state.idle >= 5
 
     def has_points(self, problem: Any, count: int) -> bool:
-        return count > 1 and is_small(problem)
+        return count > 1 and (is_small(problem) or is_small_sparse(problem))
 
     def points(self, problem: Any, factors: np.ndarray, tol: float) -> CertifiedPoints:
         """The solutions of a path on small data; ends where one does not reach the tolerance in one go.
@@ -307,7 +310,7 @@ class ProxNewton(Solver):
                 reads += state.accesses
                 state = self.follow(single, state)
             state.tol = tol
-            self._small_rounds(single, state)
+            self._compact_rounds(single, state)
             primal, dual = single.evaluate(Point(state.w, state.b, state.dual, None, state.Xta))
             W[k], b[k], duals[k], values[k] = state.w, state.b, dual.a, (primal, dual.value, np.count_nonzero(state.w))
             if not primal - dual.value <= tol * problem.scale:
@@ -316,18 +319,27 @@ class ProxNewton(Solver):
         state.accesses = (state.accesses + reads) / m
         return CertifiedPoints(W[:m], b[:m], values[:m], problem.scale, state, duals[:m])
 
-    def _small_rounds(self, problem: Any, state: _State) -> None:
-        """Rounds up to the tolerance, or a good way there, so that traces tell how; see small_rounds.py."""
-        loss, penalty = problem.loss, problem.penalty
+    def _compact_rounds(self, problem: Any, state: _State) -> None:
+        """Rounds up to the tolerance, or a good way there, so that traces tell how; see small_rounds.py and sparse_rounds.py."""
+        loss, penalty, room = problem.loss, problem.penalty, state.room
         tol = max(state.tol, STRIDE * state.relative_gap) if state.relative_gap < np.inf else state.tol
         bend = getattr(loss, "conjugate_curvature", None) or 0.0
         facts = (penalty.threshold, penalty.strong_convexity, loss.smoothness, bend, problem.scale, tol)
         how = (self.newton_steps, 1e-3 if state.followed else 0.1, getattr(loss, "curvature_is_constant", False))
         dual, Xta = state.dual.copy(), state.Xta.copy()  # the last ones may be the best that there are
-        where = (state.w, state.Xw, state.a, state.r, state.h, dual, Xta, state.b, state.value, state.relative_gap, state.floor)
-        data = (loss, penalty, problem.matrix.values, problem.y, problem.s, int(problem.fit_intercept))
-        state.b, state.value, state.floor, rounds, solved = newton_rounds(*data, facts, *how, *where)
-        state.penalty, state.compact = penalty.value(state.w), solved
+        there = (state.Xw, state.a, state.r, state.h, dual)
+        here = (state.b, state.value, state.relative_gap, state.floor)
+        targets = (problem.y, problem.s, int(problem.fit_intercept), facts, *how)
+        if room is None:
+            results = newton_rounds(loss, penalty, problem.matrix.values, *targets, state.w, *there, Xta, *here)
+        else:
+            w, products = state.w[room.used], Xta[room.used]
+            *results, state.expected_gap = sparse_rounds(loss, penalty, *room.stacks, *targets, w, *there, products, *here)
+            state.w[room.used], Xta[room.used] = w, products
+        state.b, state.value, state.floor, rounds, state.compact = results
+        if not state.compact:
+            state.expected_gap = None
+        state.penalty = penalty.value(state.w)
         state.dual, state.Xta = dual, state.products.start(dual, Xta)
         state.rounds += rounds
         state.exact = state.exact and rounds == 0
