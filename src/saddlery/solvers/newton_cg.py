@@ -177,8 +177,8 @@ class NewtonCG(Solver):
     def init(self, problem: Any, start: Point | None, rng: np.random.Generator) -> _State:
         if start is not None:
             w, b = start.w, start.b
-        elif problem.n >= TALL * problem.d and not problem.fit_intercept and hasattr(problem.loss, "dual_prox"):
-            w, b = swept_once(problem, rng), 0.0  # an epoch of dual ascent finds out which rows matter (60,000 x 780: 1.0 -> 0.9 s)
+        elif problem.n >= TALL * problem.d and hasattr(problem.loss, "dual_prox"):
+            w, b, *_ = swept_once(problem, rng)  # an epoch of dual ascent finds out which rows matter (60,000 x 780: 1.0 -> 0.9 s)
         else:
             w, b = np.zeros(problem.d), problem.constant
         state = _State(problem, w, b)

@@ -158,15 +158,15 @@ class ProxNewton(Solver):
 
     def init(self, problem: Any, start: Point | None, rng: np.random.Generator, sweep: bool = True) -> _State:
         w, b = (np.zeros(problem.d), problem.constant) if start is None else (start.w, start.b)
-        gap = math.inf
+        gap, Xw = math.inf, None
         if start is None and self._worth_sampling(problem):
             w, b, gap = self._sampled(problem, rng)
         elif start is None and sweep and self._worth_sweep(problem):
-            w = swept_once(problem, rng)
+            w, b, _, Xw, *_ = swept_once(problem, rng)
         state = _State(problem, w, b, rng)
         self._reset_floor(problem, state)
         if w.any():
-            state.Xw = problem.margins(w)
+            state.Xw = problem.margins(w) if Xw is None else Xw
             state.accesses += problem.matrix.nnz
         self._expand(problem, state)
         if start is None and sweep and w.any() and state.value + state.penalty > problem.scale:  # it led away: rows of large norms
@@ -210,7 +210,7 @@ class ProxNewton(Solver):
         # Where curvature jumps between 0 and 1 a floor keeps steps finite; smooth curvature only needs to stay positive.
         state.floor, state.least = (1e-9 if getattr(problem.loss, "curvature_is_smooth", False) else 1e-3), 1e-9
         # Nor is it needed if that is all and l2 bends every direction; rows on flat parts need not be read then (w8a: 54 -> 36 ms).
-        bends = problem.penalty.strong_convexity > 0.0 and not problem.fit_intercept and problem.d <= problem.n / 4
+        bends = problem.penalty.strong_convexity > 0.0 and problem.d <= problem.n / 4
         if bends and getattr(problem.loss, "conjugate_curvature", None):
             state.floor = state.least = 0.0
 
@@ -227,7 +227,7 @@ class ProxNewton(Solver):
         Mushrooms, l2: squared hinge 12 -> 9 rounds, 8.7 -> 5.8 ms; logistic 8 -> 5 rounds, 10.2 -> 7.3 ms.
         """
         round_ = getattr(problem.penalty, "is_round", False) and problem.penalty.strong_convexity > 0.0
-        able = hasattr(problem.loss, "dual_prox") and not problem.fit_intercept and problem.matrix.compiled
+        able = hasattr(problem.loss, "dual_prox") and problem.matrix.compiled
         tall = problem.d <= problem.n / 4 and not is_small(problem)
         return self.sample_start and round_ and able and problem.loss.targets == "signs" and tall
 
