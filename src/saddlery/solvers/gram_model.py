@@ -233,12 +233,12 @@ def minimise(penalty: Any, gram: np.ndarray, u: np.ndarray, q: np.ndarray, free:
 
     If `free`, the last coordinate is not penalised, and is not one of descent either. Returns the number of epochs.
     """
-    if free:
-        return _minimise_centred(penalty, gram, u, q, tol)
     epochs, rounds = effort(penalty, len(u))
     l1, l2 = penalty.threshold, penalty.strong_convexity
     if getattr(penalty, "is_round", False) and len(u) <= MAX_FACE and _solve_at_once(gram, u, q, free, l2):
         return 1
+    if free:
+        return _minimise_centred(penalty, gram, u, q, tol)
     _, done, spent = solve_small_model(penalty, gram, u, q, free, l1, l2, tol, epochs, rounds, *_room(len(u)))
     damping = 0.0
     for _ in range(0 if done else rounds):
