@@ -251,7 +251,11 @@ def minimise(penalty: Any, gram: np.ndarray, u: np.ndarray, q: np.ndarray, free:
 
 
 def _minimise_centred(penalty: Any, gram: np.ndarray, u: np.ndarray, q: np.ndarray, tol: float) -> int:
-    """The same with a free last coordinate, which is at its minimum for all others: what is left is the matrix of centred columns."""
+    """The same with a free last coordinate, which is at its minimum for all others: what is left is the matrix of centred columns.
+
+    As one of the coordinates it keeps the others waiting where columns have a mean (isolet, logistic at 0.01, with what
+    growing_block.py says of its border: 432 -> 47 ms).
+    """
     m = len(u) - 1
     border, total, slope = gram[m, :m], float(gram[m, m]), float(q[m])
     if total <= 0.0:

@@ -122,7 +122,8 @@ def model_slopes(loss, y, s, a, h, along, shift, out, weighted):
 def balancing_shift(loss, y, s, a, h, along, shift):
     """The shift near the given one with which the slopes of the model, moved into the domain of l*, sum to zero.
 
-    As the model has them before they are moved; what is moved leaves a sum, which rises with the shift by what is left of sum_i h_i.
+    Before they are moved, those of a solved model do. To balance them by a mixture with a constant point costs far more of the dual
+    value (housing, huber with l2: 0.84 -> 0.22 ms; w8a, squared hinge with l2: 3 -> 2 rounds).
     """
     for _ in range(TRIES):
         total, size, bend = 0.0, 0.0, 0.0
