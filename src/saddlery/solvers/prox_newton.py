@@ -44,7 +44,7 @@ from saddlery.solvers.gram_model import minimise, worst_violation
 from saddlery.solvers.gram_pool import pool_for
 from saddlery.solvers.growing_block import GrowingBlock
 from saddlery.solvers.model_care import goal_of, goal_of_thinned, needs_care, sufficient_violation
-from saddlery.solvers.newton_search import expand_at, model_slopes, search_along, stretch
+from saddlery.solvers.newton_search import balancing_shift, expand_at, model_slopes, search_along, stretch
 from saddlery.solvers.residual_model import minimise_on_columns
 from saddlery.solvers.row_sample import sample_rows
 from saddlery.solvers.scaled_columns import DenseCopies
@@ -161,15 +161,15 @@ class ProxNewton(Solver):
 
     def init(self, problem: Any, start: Point | None, rng: np.random.Generator, sweep: bool = True) -> _State:
         w, b = (np.zeros(problem.d), problem.constant) if start is None else (start.w, start.b)
-        gap = math.inf
+        gap, Xw = math.inf, None
         if start is None and self._worth_sampling(problem):
-            w, b, gap = self._sampled(problem, rng)
+            w, b, gap, Xw = self._sampled(problem, rng)
         elif start is None and sweep and self._worth_sweep(problem):
-            w = swept_once(problem, rng)
+            w, b, _, Xw, *_ = swept_once(problem, rng)
         state = _State(problem, w, b, rng)
         self._reset_floor(problem, state)
         if w.any():
-            state.Xw = problem.margins(w)
+            state.Xw = problem.margins(w) if Xw is None else Xw
             state.accesses += problem.matrix.nnz
         self._expand(problem, state)
         if start is None and sweep and w.any() and state.value + state.penalty > problem.scale:  # it led away: rows of large norms
@@ -213,7 +213,7 @@ class ProxNewton(Solver):
         # Where curvature jumps between 0 and 1 a floor keeps steps finite; smooth curvature only needs to stay positive.
         state.floor, state.least = (1e-9 if getattr(problem.loss, "curvature_is_smooth", False) else 1e-3), 1e-9
         # Nor is it needed if that is all and l2 bends every direction; rows on flat parts need not be read then (w8a: 54 -> 36 ms).
-        bends = problem.penalty.strong_convexity > 0.0 and not problem.fit_intercept and problem.d <= problem.n / 4
+        bends = problem.penalty.strong_convexity > 0.0 and problem.d <= problem.n / 4
         if bends and getattr(problem.loss, "conjugate_curvature", None):
             state.floor = state.least = 0.0
 
@@ -230,15 +230,15 @@ class ProxNewton(Solver):
         Mushrooms, l2: squared hinge 12 -> 9 rounds, 8.7 -> 5.8 ms; logistic 8 -> 5 rounds, 10.2 -> 7.3 ms.
         """
         round_ = getattr(problem.penalty, "is_round", False) and problem.penalty.strong_convexity > 0.0
-        able = hasattr(problem.loss, "dual_prox") and not problem.fit_intercept and problem.matrix.compiled
+        able = hasattr(problem.loss, "dual_prox") and problem.matrix.compiled
         tall = problem.d <= problem.n / 4 and not is_small(problem)
         return self.sample_start and round_ and able and problem.loss.targets == "signs" and tall
 
-    def _sampled(self, problem: Any, rng: np.random.Generator) -> tuple[np.ndarray, float, float]:
-        """A rough solution on a part of the rows, and its relative gap there."""
+    def _sampled(self, problem: Any, rng: np.random.Generator) -> tuple[np.ndarray, float, float, np.ndarray | None]:
+        """A rough solution on a part of the rows, its relative gap there, and its margins if they are known."""
         small = sample_rows(problem, rng, _sample_size(problem))
         if small is None:
-            return np.zeros(problem.d), problem.constant, math.inf
+            return np.zeros(problem.d), problem.constant, math.inf, None
         state = self.init(small, None, rng, sweep=not getattr(problem.loss, "curvature_is_smooth", False))
         state.tol = EARLY
         for _ in range(20):
@@ -248,9 +248,9 @@ class ProxNewton(Solver):
                 break
             self.step(small, state)
         if not problem.fit_intercept:
-            return state.w, 0.0, state.relative_gap
-        b = best_intercept(problem.loss, problem.y, problem.s, problem.margins(state.w), state.b)
-        return state.w, b, state.relative_gap
+            return state.w, 0.0, state.relative_gap, None
+        Xw = problem.margins(state.w)
+        return state.w, best_intercept(problem.loss, problem.y, problem.s, Xw, state.b), state.relative_gap, Xw
 
     def point(self, problem: Any, state: _State) -> Point:
         return Point(state.w, state.b, state.dual, state.Xw, state.Xta, state.value, fresh=True, exact=state.exact)
@@ -273,6 +273,8 @@ class ProxNewton(Solver):
         """Take the dual point of the Newton model."""
         slopes, h, along, shift = model
         dual, weighted = np.empty(problem.n), np.empty(problem.n)
+        if problem.fit_intercept:
+            shift = balancing_shift(problem.loss, problem.y, problem.s, slopes, h, along, shift)
         model_slopes(problem.loss, problem.y, problem.s, slopes, h, along, shift, dual, weighted)
         self._judge(problem, state, dual, weighted)
 

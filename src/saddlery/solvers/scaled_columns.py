@@ -28,7 +28,7 @@ STILL = 0.02  # share of the curvature: while no more than this moved, scaled co
 STEPS = 32767.0  # of a column up to its largest entry
 SHORT = 1 << 16  # rows that 16 bits can number
 TINY, HUGE = 1e-30, 1e30  # square norms of columns beyond which single precision may lose them
-CENTRED = {True: 1e-6, False: 1e-10}  # least share of a square norm that centring leaves, in single precision or not: below is noise
+CENTRED = {True: 1e-6, False: 1e-10}  # least share of a square norm that centring leaves, single precision or not: below is noise
 TILE = 64  # rows and columns that are read at a time where the data are stored by rows: these stay in cache
 
 
@@ -158,6 +158,7 @@ class ScaledColumns:
     """
 
     def __init__(self, block: Any, h: np.ndarray, coarse: bool = True):
+        self.curvatures: np.ndarray = np.empty(block.m)
         self._scale(block, h, coarse)
         self.sums, self.pull = np.zeros(block.m), 0.0
         if block.intercept and self.total > 0.0:

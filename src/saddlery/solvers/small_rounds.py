@@ -17,7 +17,7 @@ from saddlery.parts import kernel
 from saddlery.penalties.base import ROUNDING, largest, sum_values
 from saddlery.problems.linear import best_intercept, dual_value, ray_peak
 from saddlery.solvers.gram_model import SMALL_FACE, effort, solve_small_model, worst_violation
-from saddlery.solvers.newton_search import expand_at, model_slopes, search_along
+from saddlery.solvers.newton_search import balancing_shift, expand_at, model_slopes, search_along
 from saddlery.solvers.working_set import FIRST_WIDE, LITTLE
 
 __all__ = ["FEW", "is_small", "is_tiny", "newton_rounds"]
@@ -291,6 +291,8 @@ def newton_rounds(loss, penalty, rows, y, s, free, facts, steps, enough, exact, 
             b = best_intercept(loss, y, s, Xw, b)
             value = expand_at(loss, y, s, Xw, Xw, 0.0, b, new_z, a, r, h)
         if model and taken > 0 and not slow and (taken > 1 or gap <= MODEL_DUAL):
+            if free:
+                shift = balancing_shift(loss, y, s, slopes, bent, along, shift)
             model_slopes(loss, y, s, slopes, bent, along, shift, dual, weighted)
         else:
             copy_into(loss, a, dual)
