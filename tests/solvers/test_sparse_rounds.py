@@ -72,7 +72,13 @@ def test_others_take_over_where_rounds_gain_too_little(monkeypatch):
     problem = problem_of("logistic", L1)
     monkeypatch.setattr(
         "saddlery.solvers.prox_newton.sparse_rounds",  # as it returns from data on which it crawls
-        lambda loss, penalty, cols, copy, room, y, s, free, facts, steps, enough, exact, w, *rest: (*rest[-4:-2], rest[-1], 12, False, 0.5),
+        lambda loss, penalty, cols, copy, room, y, s, free, facts, steps, enough, exact, w, *rest: (
+            *rest[-4:-2],
+            rest[-1],
+            12,
+            False,
+            0.5,
+        ),
     )
     solution = sd.solve(problem, "prox_newton", tol=1e-8)
     assert solution.status is sd.Status.CONVERGED
@@ -99,8 +105,8 @@ def test_columns_without_entries_are_left_out():
 def model(l2=0.0, pull=False, seed=2):
     """A model on sixty scaled columns: q.u + 1/2 ||C u||^2 + g(u), of centred columns if `pull`."""
     rng = np.random.default_rng(seed)
-    C = sp.csc_array(sp.random(50, 60, 0.3, format="csc", rng=rng, data_rvs=rng.standard_normal)) + sp.csc_array((50, 60))
-    stack, roots = as_matrix(C).cols, rng.uniform(0.5, 1.0, 50)
+    C = sp.csc_array(sp.random(200, 60, 0.2, format="csc", rng=rng, data_rvs=rng.standard_normal)) + sp.csc_array((200, 60))
+    stack, roots = as_matrix(C).cols, rng.uniform(0.5, 1.0, 200)
     share = 1.0 / float(roots @ roots) if pull else 0.0
     sums = C.T @ roots if pull else np.zeros(60)
     dense = C.toarray()
@@ -113,8 +119,8 @@ def model(l2=0.0, pull=False, seed=2):
 @pytest.mark.parametrize("l2", [0.0, 0.2])
 def test_the_model_is_solved_to_its_goal(l2, pull):
     stack, share, sums, gram, q, penalty = model(l2, pull)
-    u, t, drift, curvatures = np.zeros(60), np.empty(50), np.zeros(1), gram.diagonal().copy()
-    room = (np.zeros(60), (np.empty(60), np.empty(50), np.empty(60), np.empty(50)))
+    u, t, drift, curvatures = np.zeros(60), np.empty(200), np.zeros(1), gram.diagonal().copy()
+    room = (np.zeros(60), (np.empty(60), np.empty(200), np.empty(60), np.empty(200)))
     facts = (penalty, stack, np.arange(60), share, sums, curvatures, q, np.zeros(60), u, t, drift)
     solve_on_columns(*facts, penalty.threshold, penalty.strong_convexity, 1e-10, True, room)
     gradient = q + gram @ u
@@ -129,7 +135,7 @@ def test_a_step_on_a_face_keeps_signs_and_lowers_the_model():
     rng = np.random.default_rng(3)
     u = np.where(rng.random(60) < 0.3, rng.standard_normal(60), 0.0)
     before, signs = q @ u + 0.5 * u @ gram @ u + penalty.value(u), np.sign(u)
-    dense = np.array([[stack.dot(k, e) for k in range(60)] for e in np.eye(50)])
+    dense = np.array([[stack.dot(k, e) for k in range(60)] for e in np.eye(200)])
     t, drift = dense @ u, np.array([sums @ u])
     step_on_face(penalty, stack, 60, share, sums, gram.diagonal().copy(), l1, l2, q, u, t, drift, 1e-12, 200)
     assert q @ u + 0.5 * u @ gram @ u + penalty.value(u) < before

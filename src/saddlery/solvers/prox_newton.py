@@ -339,7 +339,7 @@ class ProxNewton(Solver):
             *results, state.expected_gap = sparse_rounds(loss, penalty, *room.stacks, *targets, w, *there, products, *here)
             state.w[room.used], Xta[room.used] = w, products
         state.b, state.value, state.floor, rounds, state.compact = results
-        if not state.compact:
+        if not state.compact or state.relative_gap < math.inf:  # somebody looks at the gaps on the way
             state.expected_gap = None
         state.penalty = penalty.value(state.w)
         state.dual, state.Xta = dual, state.products.start(dual, Xta)
