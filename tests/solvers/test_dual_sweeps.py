@@ -13,6 +13,7 @@ from saddlery.solvers.active_sdca import DualSearch
 from saddlery.solvers.auto import choose
 from saddlery.solvers.dual_face import ascend_on_face, climb
 from saddlery.solvers.newton_cg import model_product
+from saddlery.solvers.newton_search import balancing_shift, model_slopes
 from saddlery.solvers.prox_newton import ProxNewton
 
 MU = 0.002  # so weak that the peak lies between bounds
@@ -164,7 +165,7 @@ def test_auto_takes_newton_cg_where_gram_matrices_are_dear():
     assert chosen("squared_hinge", X[:2000]) == "active_sdca"
     assert chosen("logistic", fit_intercept=True) == "newton_cg"
     assert chosen("logistic", X[:, :100]) == "prox_newton"
-    assert chosen("logistic", X[:600], fit_intercept=True) == "newton_cg"  # wide, where plain dual ascent has no intercept
+    assert chosen("logistic", X[:600], fit_intercept=True) == "newton_cg"  # wide and dense, where dual ascent crawls
 
 
 def test_auto_takes_dual_sweeps_where_l2_is_strong_and_newton_for_wide_regression():
@@ -177,8 +178,11 @@ def test_auto_takes_dual_sweeps_where_l2_is_strong_and_newton_for_wide_regressio
     assert chosen("squared_hinge") == "sdca"
     assert chosen("squared_hinge", alpha=1e-4) == chosen("squared_hinge", fit_intercept=True) == "prox_newton"
     wide = rng.standard_normal((600, 1200))
-    assert chosen("squared", wide, 1e-3) == chosen("squared", wide, 1e5, fit_intercept=True) == "prox_newton"
-    assert chosen("squared", wide, 1e-3, fit_intercept=True) == "proximal_point"
+    assert chosen("squared", wide, 1e-3) == chosen("squared", wide, 1e-3, fit_intercept=True) == "prox_newton"
+    words = sp.random_array((600, 1200), density=0.01, format="csr", rng=rng)
+    for loss in ("squared", "huber", "logistic", "smooth_hinge"):
+        assert chosen(loss, words, 1.0, fit_intercept=True) == "sdca"
+    assert chosen("hinge", words, 1.0, fit_intercept=True) == "proximal_point"
     assert chosen("squared_hinge", wide, 1e-3) == "active_sdca"
     assert chosen("logistic", wide, 1e-3) == "active_sdca"
     assert chosen("logistic", wide, 1e-4) == "newton_cg"
@@ -194,7 +198,9 @@ def test_newton_starts_from_an_epoch_of_dual_ascent():
     assert state.w.any()
     assert state.floor == 0.0  # rows beyond the kink are not read
     with_intercept = sd.LinearProblem(X, y, loss="squared_hinge", penalty=sd.penalties.L2(0.1), fit_intercept=True)
-    assert not solver.init(with_intercept, None, np.random.default_rng(0)).w.any()
+    state = solver.init(with_intercept, None, np.random.default_rng(0))
+    assert state.w.any()
+    assert abs(state.r.sum()) <= 1e-12  # the intercept is the best one for these weights
 
 
 def rare_words(n=300, d=4000, seed=0):
@@ -204,6 +210,50 @@ def rare_words(n=300, d=4000, seed=0):
     X[:, rng.permutation(d)[:500]] = sp.random_array((n, 500), density=0.04, rng=rng)
     X = sp.csr_array(X)
     return X, np.where(X @ rng.standard_normal(d) + 0.1 * rng.standard_normal(n) > 0.0, 1.0, -1.0)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared_hinge", "smooth_hinge", "squared", "huber"])
+@pytest.mark.parametrize("penalty", [sd.penalties.L2(0.02), sd.penalties.ElasticNet(0.02, 0.5)])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_dual_ascent_finds_a_free_intercept(loss, penalty, weighted):
+    """The one that Newton's method finds, with a dual point that balances."""
+    X, y = rare_words(d=1000)
+    y[: len(y) // 2] = 1.0
+    s = np.random.default_rng(1).random(len(y)) if weighted else None
+    problem = sd.LinearProblem(abs(X), y, loss=loss, penalty=penalty, sample_weight=s, fit_intercept=True)
+    solution, other = (sd.solve(problem, solver, tol=1e-9) for solver in ("sdca", "prox_newton"))
+    assert solution.certificate.relative_gap <= 1e-9
+    assert abs(problem.s @ solution.dual) <= 1e-14
+    np.testing.assert_allclose(solution.w, other.w, atol=2e-3)
+    assert solution.b == pytest.approx(other.b, abs=2e-3)
+    again = sd.solve(problem, "sdca", tol=1e-9, start=solution)
+    assert again.epochs == 0
+
+
+def test_the_intercept_is_pulled_harder_where_weights_can_do_its_work(monkeypatch):
+    """Indicators of which each row has half: any constant is nearly a sum of weights, and b is hardly felt."""
+    rng = np.random.default_rng(2)
+    X = 1.0 * (rng.random((1000, 80)) < 0.5)
+    y = np.where(X @ rng.standard_normal(80) + rng.standard_normal(1000) > 2.0, 1.0, -1.0)
+    problem = sd.LinearProblem(X, y, loss="logistic", penalty=sd.penalties.L2(0.04), fit_intercept=True)
+    epochs = sd.solve(problem, "sdca", tol=1e-7).epochs
+    monkeypatch.setattr(sdca, "GROWS", 1.0)
+    assert 2 * epochs < sd.solve(problem, "sdca", tol=1e-7).epochs
+
+
+@pytest.mark.parametrize("loss", ["squared_hinge", "smooth_hinge", "huber", "logistic"])
+def test_slopes_of_a_model_balance_after_they_are_moved(loss):
+    """Into the domain of l*, which most of these leave."""
+    rng = np.random.default_rng(3)
+    n = 200
+    problem = sd.LinearProblem(np.ones((n, 1)), np.where(rng.random(n) < 0.3, 1.0, -1.0), loss, sd.penalties.L2(1.0))
+    a, h, along = problem.slopes(rng.standard_normal(n)), problem.s * (0.1 + rng.random(n)), 2.0 * rng.standard_normal(n)
+    parts = (problem.loss, problem.y, problem.s, a, h, along)
+    out, weighted = np.empty(n), np.empty(n)
+    model_slopes(*parts, 0.7, out, weighted)
+    assert abs(weighted.sum()) > 1e-3
+    model_slopes(*parts, balancing_shift(*parts, 0.7), out, weighted)
+    assert abs(weighted.sum()) <= 1e-14
 
 
 @pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import saddlery as sd
-from saddlery.solvers.gram_model import minimise
+from saddlery.solvers.gram_model import minimise, worst_violation
 
 
 @pytest.mark.parametrize("free", [0, 1])
@@ -31,8 +31,22 @@ def test_zeros_without_curvature_stay():
 
 
 def test_singular_models_are_swept():
-    """Two columns that are the same, one of them free: no system is solved, and coordinate descent finds a minimum."""
+    """Two columns that are the same: no system is solved, and coordinate descent finds a minimum."""
     gram = np.ones((2, 2))
     u, q = np.zeros(2), np.array([1.0, 1.0])
-    assert minimise(sd.penalties.L2(1e-15), gram, u, q, 1, 1e-10) > 1
+    assert minimise(sd.penalties.L2(1e-15), gram, u, q, 0, 1e-10) > 1
     assert u.sum() == pytest.approx(-1.0)
+
+
+@pytest.mark.parametrize("penalty", [sd.penalties.L1(0.3), sd.penalties.L2(1e-15), sd.penalties.ElasticNet(0.3, 0.5)])
+def test_a_free_component_takes_what_all_columns_share(penalty):
+    """Of a column that is the same as the free one, nothing is left: it costs, and that one does not."""
+    rng = np.random.default_rng(1)
+    A = np.column_stack([np.ones(40), rng.standard_normal((40, 3)) + 5.0, np.ones(40)])
+    gram, u, q = A.T @ A, np.zeros(5), A.T @ rng.standard_normal(40)
+    before = q.copy()
+    minimise(penalty, gram, u, q, 1, 1e-9)
+    assert abs(u[0]) <= 1e-6
+    np.testing.assert_allclose(q, before + gram @ u, atol=1e-6)
+    assert worst_violation(penalty, u[:4], q[:4]) <= 1e-6
+    assert q[4] == 0.0

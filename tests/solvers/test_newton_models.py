@@ -69,7 +69,46 @@ def test_the_model_on_columns_and_its_margins(form, even, intercept):
         if form == "dense" or not even:
             assert margins is None  # they are rounded
         else:
-            np.testing.assert_allclose(margins, along, atol=1e-12)
+            np.testing.assert_allclose(margins, X[:, W] @ move[:m], atol=1e-12)
+
+
+@pytest.mark.parametrize("even", [True, False])
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("careful", [False, True])
+def test_an_intercept_takes_no_more_sweeps_than_centred_columns(even, sparse, careful):
+    """As a coordinate of its own it would wait for all others, and they for it, where columns have a mean."""
+    rng = np.random.default_rng(5)
+    n, d = 300, 40
+    X = 2.0 + rng.standard_normal((n, d))
+    h = np.full(n, 1.0 / n) if even else (0.1 + rng.random(n)) / n
+    centred = X - h @ X / h.sum()
+    r = rng.standard_normal(n) / n
+    r -= h * r.sum() / h.sum()
+    penalty, sweeps, found = ElasticNet(0.01, 0.5), [], []
+    for data, intercept in ((X, True), (centred, False)):
+        matrix = sp.csc_array(data) if sparse else data
+        problem = sd.LinearProblem(matrix, np.ones(n), "squared", penalty, fit_intercept=intercept)
+        block = WorkingBlock(problem, np.arange(d), gram_form=False)
+        q = np.append(data.T @ r, r.sum()) if intercept else data.T @ r
+        u, _, count, products = minimise_on_columns(problem, block, h, np.zeros(d + intercept), q, 1e-5, careful=careful)
+        sweeps.append(count + products)
+        found.append(u[:d])
+    assert sweeps[0] <= sweeps[1] + 3
+    np.testing.assert_allclose(found[0], found[1], atol=1e-3)
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_constant_column_beside_an_intercept_gets_no_weight(loss, sparse):
+    """Centred, nothing is left of it but rounding."""
+    rng = np.random.default_rng(6)
+    X = 1.0 * (rng.random((400, 150)) < 0.1)
+    X[:, 7] = 3.3
+    y = np.where(X[:, 0] + X[:, 1] + 0.3 * rng.standard_normal(400) > 0.5, 1.0, -1.0)
+    problem = sd.LinearProblem(sp.csc_array(X) if sparse else X, y, loss, L1(0.005), fit_intercept=True)
+    solution = sd.solve(problem, "prox_newton", tol=1e-8)
+    assert solution.certificate.relative_gap <= 1e-8
+    assert abs(solution.w[7]) <= 1e-6
 
 
 def test_margins_of_rows_without_weight_are_not_read_off_the_model():

@@ -71,12 +71,14 @@ def test_columns_are_copied_once_for_all_blocks(order, monkeypatch):
 def test_the_gradient_can_be_brought_along():
     X, problem = regression(fit_intercept=True)
     model = ScaledColumns(WorkingBlock(problem, np.arange(90), gram_form=False), np.linspace(1.0, 2.0, 300), coarse=False)
-    q, t = np.linspace(-1.0, 1.0, 91), np.random.default_rng(2).standard_normal(300).astype(np.float32)
-    C = X * np.sqrt(np.linspace(1.0, 2.0, 300))[:, None]
-    expected = q + np.append(C.T @ t, np.sqrt(np.linspace(1.0, 2.0, 300)) @ t)
-    model.rebase(q, t)
+    q, t = np.linspace(-1.0, 1.0, 90), np.random.default_rng(2).standard_normal(300).astype(np.float32)
+    roots = np.sqrt(np.linspace(1.0, 2.0, 300))
+    C, drift = X * roots[:, None], np.array([float(roots @ t)])
+    expected, rise = q + C.T @ (t - roots * drift / (roots @ roots)), drift[0]
+    assert model.rebase(q, t, drift) == pytest.approx(rise)
     np.testing.assert_allclose(q, expected, rtol=1e-4, atol=1e-4 * np.abs(expected).max())
     assert not t.any()
+    assert not drift.any()
 
 
 @pytest.mark.parametrize("penalty", [L1(0.005), ElasticNet(0.005, 0.5)])

@@ -71,7 +71,7 @@ def test_a_path_goes_on_by_the_loop_where_the_rounds_end(monkeypatch):
     """What is not certified in one go is left to the loop, from there on."""
     problem = problem_of(WIDE, "logistic", L1)
     whole = sd.path(problem, n_alphas=6, alpha_min_ratio=0.02, solver="prox_newton", tol=1e-8)
-    rounds, calls = ProxNewton._small_rounds, []
+    rounds, calls = ProxNewton._compact_rounds, []
 
     def tired(self, problem, state):
         calls.append(problem.penalty.alpha)
@@ -80,7 +80,7 @@ def test_a_path_goes_on_by_the_loop_where_the_rounds_end(monkeypatch):
         else:
             state.compact = False
 
-    monkeypatch.setattr(ProxNewton, "_small_rounds", tired)
+    monkeypatch.setattr(ProxNewton, "_compact_rounds", tired)
     result = sd.path(problem, n_alphas=6, alpha_min_ratio=0.02, solver="prox_newton", tol=1e-8)
     assert len(calls) == 3
     assert len(result) == 6
@@ -108,11 +108,11 @@ def test_choice_keeps_weights_and_takes_the_worst_violators():
     rng = np.random.default_rng(2)
     w, Xta, W = np.zeros(500), rng.standard_normal(500), np.empty(500, np.int64)
     w[[3, 77]] = 1.0
-    count = choose(sd.losses.Logistic(), w, Xta, 0.5, 1.0, 40, W)
+    count = choose(sd.losses.Logistic(), w, Xta, 0.5, 1.0, 40, 40, W)
     chosen = W[:count]
     assert {3, 77} <= set(chosen)
     assert count < np.count_nonzero(np.abs(Xta) > 0.5)
     others, left = np.setdiff1d(chosen, [3, 77]), np.setdiff1d(np.arange(500), chosen)
     assert np.abs(Xta[others]).min() >= np.abs(Xta[left]).max()
-    assert choose(sd.losses.Logistic(), np.zeros(500), Xta, 1e9, 1.0, 40, W) == 1
+    assert choose(sd.losses.Logistic(), np.zeros(500), Xta, 1e9, 1.0, 40, 40, W) == 1
     assert W[0] == np.argmax(np.abs(Xta))

@@ -72,6 +72,7 @@ def _needs(needs: Any) -> str:
         "kinks": "loss with kinks",
         "constraint": "constraint",
         "no_intercept": "no intercept",
+        "smooth_with_intercept": "no intercept or a smooth loss",
     }
     words = [words for name, words in wanted.items() if getattr(needs, name) and not (name == "strongly_convex" and needs.rotates)]
     if needs.most_columns is not None:

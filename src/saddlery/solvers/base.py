@@ -167,6 +167,7 @@ class Needs:
     strongly_convex: bool = False
     constraint: bool = False
     no_intercept: bool = False
+    smooth_with_intercept: bool = False
     signs: bool = False
     dense_weights: bool = False
     l1: bool = False
@@ -216,6 +217,8 @@ class Needs:
             phrases.append(f"data in memory ({matrix!r} is read in parts)")
         if self.no_intercept and problem.fit_intercept:
             phrases.append("a problem without intercept")
+        if self.smooth_with_intercept and problem.fit_intercept and math.isinf(loss.smoothness):
+            phrases.append(f"a problem without intercept, or a smooth loss (the {LOSSES.name_of(loss)} loss is not)")
         return phrases
 
 

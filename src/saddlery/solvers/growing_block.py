@@ -198,5 +198,6 @@ class GrowingBlock(ColumnProducts):
         gram[spots, spots] += rest + RAISED * squares
         self.base, self.formed, self.gram = gram, m, NONE
         if self.intercept:
-            gram[m, :m] = gram[:m, m] = self.transposed(self.base_weights)
-            gram[m, m] = self.base_weights.sum()
+            assert self.rows is not None  # of these alone, as the rest: a border of all rows would not fit where they are a sample
+            gram[m, :m] = gram[:m, m] = self._scaled(m) @ self.rows.roots
+            gram[m, m] = self.rows.total

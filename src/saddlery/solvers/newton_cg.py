@@ -30,8 +30,7 @@ from saddlery.matrix import Matrix
 from saddlery.parts import kernel
 from saddlery.point import Point
 from saddlery.solvers.base import Needs, Solver, State
-from saddlery.solvers.newton_search import expand_at, search_along
-from saddlery.solvers.prox_newton import model_slopes
+from saddlery.solvers.newton_search import balancing_shift, expand_at, model_slopes, search_along
 from saddlery.solvers.sampled_curvature import inverse_of_sample, price_of_sample
 from saddlery.solvers.sdca import swept_once
 
@@ -177,8 +176,8 @@ class NewtonCG(Solver):
     def init(self, problem: Any, start: Point | None, rng: np.random.Generator) -> _State:
         if start is not None:
             w, b = start.w, start.b
-        elif problem.n >= TALL * problem.d and not problem.fit_intercept and hasattr(problem.loss, "dual_prox"):
-            w, b = swept_once(problem, rng), 0.0  # an epoch of dual ascent finds out which rows matter (60,000 x 780: 1.0 -> 0.9 s)
+        elif problem.n >= TALL * problem.d and hasattr(problem.loss, "dual_prox"):
+            w, b, *_ = swept_once(problem, rng)  # an epoch of dual ascent finds out which rows matter (60,000 x 780: 1.0 -> 0.9 s)
         else:
             w, b = np.zeros(problem.d), problem.constant
         state = _State(problem, w, b)
@@ -248,6 +247,8 @@ class NewtonCG(Solver):
             state.radius *= 4.0
         if size == 1.0 and state.relative_gap < 0.03:
             dual, weighted = np.empty(problem.n), np.empty(problem.n)
+            if free:
+                shift = balancing_shift(problem.loss, problem.y, problem.s, slopes, curvatures, along, shift)
             model_slopes(problem.loss, problem.y, problem.s, slopes, curvatures, along, shift, dual, weighted)
             self._judge(problem, state, dual, problem.matrix.rmatvec(weighted))
             state.accesses += problem.matrix.nnz

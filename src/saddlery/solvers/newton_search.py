@@ -5,8 +5,9 @@ from __future__ import annotations
 from saddlery.parts import kernel
 from saddlery.penalties.base import sum_values
 
-__all__ = ["expand_at", "model_slopes", "search_along", "stretch"]
+__all__ = ["balancing_shift", "expand_at", "model_slopes", "search_along", "stretch"]
 
+BALANCED, TRIES = 4e-16, 10  # share of the sum of sizes below which slopes balance, and Newton steps to get there
 LONGER = 0.1  # share of its first slope that the objective may still have at the end of a step without another try further on
 
 
@@ -115,3 +116,27 @@ def model_slopes(loss, y, s, a, h, along, shift, out, weighted):
         slope = slope if slope > low else low
         out[i] = slope if slope < high else high
         weighted[i] = s[i] * out[i]
+
+
+@kernel(fast_sums=True)
+def balancing_shift(loss, y, s, a, h, along, shift):
+    """The shift near the given one with which the slopes of the model, moved into the domain of l*, sum to zero.
+
+    Before they are moved, those of a solved model do. To balance them by a mixture with a constant point costs far more of the dual
+    value (housing, huber with l2: 0.84 -> 0.22 ms; w8a, squared hinge with l2: 3 -> 2 rounds).
+    """
+    for _ in range(TRIES):
+        total, size, bend = 0.0, 0.0, 0.0
+        for i in range(y.shape[0]):
+            rise = h[i] / s[i] if s[i] > 0.0 else 0.0
+            slope = a[i] + rise * (along[i] + shift)
+            low, high = loss.dual_lower(y[i]), loss.dual_upper(y[i])
+            inside = slope if slope > low else low
+            inside = inside if inside < high else high
+            total += s[i] * inside
+            size += s[i] * abs(inside)
+            bend += h[i] if inside == slope else 0.0
+        if abs(total) <= BALANCED * size or bend <= 0.0:
+            break
+        shift -= total / bend
+    return shift

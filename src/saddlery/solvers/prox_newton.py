@@ -44,12 +44,13 @@ from saddlery.solvers.gram_model import minimise, worst_violation
 from saddlery.solvers.gram_pool import pool_for
 from saddlery.solvers.growing_block import GrowingBlock
 from saddlery.solvers.model_care import goal_of, goal_of_thinned, needs_care, sufficient_violation
-from saddlery.solvers.newton_search import expand_at, model_slopes, search_along, stretch
+from saddlery.solvers.newton_search import balancing_shift, expand_at, model_slopes, search_along, stretch
 from saddlery.solvers.residual_model import minimise_on_columns
 from saddlery.solvers.row_sample import sample_rows
 from saddlery.solvers.scaled_columns import DenseCopies
 from saddlery.solvers.sdca import swept_once
 from saddlery.solvers.small_rounds import is_small, is_tiny, newton_rounds
+from saddlery.solvers.sparse_rounds import SparseRoom, is_small_sparse, sparse_rounds
 from saddlery.solvers.streamed_block import DENSE_BYTES
 from saddlery.solvers.thinned_block import ThinnedBlock, worth_thinning
 from saddlery.solvers.working_block import SWEEP_DENSE, WorkingBlock
@@ -123,7 +124,9 @@ class _State(State):
         self.last_gap, self.slow, self.followed, self.chord = float("inf"), False, False, False
         self.floor, self.least, self.size = 1e-9, 1e-9, 0.0
         self.fresh = 1.0  # share of the working set that was not in the one before
-        self.compact = is_small(problem)  # whether rounds are those of small_rounds.py
+        self.room = SparseRoom(problem.matrix) if is_small_sparse(problem) else None
+        self.compact = self.room is not None or is_small(problem)  # whether rounds are those of small_rounds.py or sparse_rounds.py
+        self.expected_gap = None if self.room is None else float("inf")
         self.threshold = self.threshold_before = problem.penalty.threshold
         self.rise = 0.0  # by how much products are expected to rise when the threshold falls, as a share of that
 
@@ -158,15 +161,15 @@ class ProxNewton(Solver):
 
     def init(self, problem: Any, start: Point | None, rng: np.random.Generator, sweep: bool = True) -> _State:
         w, b = (np.zeros(problem.d), problem.constant) if start is None else (start.w, start.b)
-        gap = math.inf
+        gap, Xw = math.inf, None
         if start is None and self._worth_sampling(problem):
-            w, b, gap = self._sampled(problem, rng)
+            w, b, gap, Xw = self._sampled(problem, rng)
         elif start is None and sweep and self._worth_sweep(problem):
-            w = swept_once(problem, rng)
+            w, b, _, Xw, *_ = swept_once(problem, rng)
         state = _State(problem, w, b, rng)
         self._reset_floor(problem, state)
         if w.any():
-            state.Xw = problem.margins(w)
+            state.Xw = problem.margins(w) if Xw is None else Xw
             state.accesses += problem.matrix.nnz
         self._expand(problem, state)
         if start is None and sweep and w.any() and state.value + state.penalty > problem.scale:  # it led away: rows of large norms
@@ -210,7 +213,7 @@ class ProxNewton(Solver):
         # Where curvature jumps between 0 and 1 a floor keeps steps finite; smooth curvature only needs to stay positive.
         state.floor, state.least = (1e-9 if getattr(problem.loss, "curvature_is_smooth", False) else 1e-3), 1e-9
         # Nor is it needed if that is all and l2 bends every direction; rows on flat parts need not be read then (w8a: 54 -> 36 ms).
-        bends = problem.penalty.strong_convexity > 0.0 and not problem.fit_intercept and problem.d <= problem.n / 4
+        bends = problem.penalty.strong_convexity > 0.0 and problem.d <= problem.n / 4
         if bends and getattr(problem.loss, "conjugate_curvature", None):
             state.floor = state.least = 0.0
 
@@ -227,15 +230,15 @@ class ProxNewton(Solver):
         Mushrooms, l2: squared hinge 12 -> 9 rounds, 8.7 -> 5.8 ms; logistic 8 -> 5 rounds, 10.2 -> 7.3 ms.
         """
         round_ = getattr(problem.penalty, "is_round", False) and problem.penalty.strong_convexity > 0.0
-        able = hasattr(problem.loss, "dual_prox") and not problem.fit_intercept and problem.matrix.compiled
+        able = hasattr(problem.loss, "dual_prox") and problem.matrix.compiled
         tall = problem.d <= problem.n / 4 and not is_small(problem)
         return self.sample_start and round_ and able and problem.loss.targets == "signs" and tall
 
-    def _sampled(self, problem: Any, rng: np.random.Generator) -> tuple[np.ndarray, float, float]:
-        """A rough solution on a part of the rows, and its relative gap there."""
+    def _sampled(self, problem: Any, rng: np.random.Generator) -> tuple[np.ndarray, float, float, np.ndarray | None]:
+        """A rough solution on a part of the rows, its relative gap there, and its margins if they are known."""
         small = sample_rows(problem, rng, _sample_size(problem))
         if small is None:
-            return np.zeros(problem.d), problem.constant, math.inf
+            return np.zeros(problem.d), problem.constant, math.inf, None
         state = self.init(small, None, rng, sweep=not getattr(problem.loss, "curvature_is_smooth", False))
         state.tol = EARLY
         for _ in range(20):
@@ -245,9 +248,9 @@ class ProxNewton(Solver):
                 break
             self.step(small, state)
         if not problem.fit_intercept:
-            return state.w, 0.0, state.relative_gap
-        b = best_intercept(problem.loss, problem.y, problem.s, problem.margins(state.w), state.b)
-        return state.w, b, state.relative_gap
+            return state.w, 0.0, state.relative_gap, None
+        Xw = problem.margins(state.w)
+        return state.w, best_intercept(problem.loss, problem.y, problem.s, Xw, state.b), state.relative_gap, Xw
 
     def point(self, problem: Any, state: _State) -> Point:
         return Point(state.w, state.b, state.dual, state.Xw, state.Xta, state.value, fresh=True, exact=state.exact)
@@ -270,6 +273,8 @@ class ProxNewton(Solver):
         """Take the dual point of the Newton model."""
         slopes, h, along, shift = model
         dual, weighted = np.empty(problem.n), np.empty(problem.n)
+        if problem.fit_intercept:
+            shift = balancing_shift(problem.loss, problem.y, problem.s, slopes, h, along, shift)
         model_slopes(problem.loss, problem.y, problem.s, slopes, h, along, shift, dual, weighted)
         self._judge(problem, state, dual, weighted)
 
@@ -281,14 +286,14 @@ class ProxNewton(Solver):
     def step(self, problem: Any, state: _State) -> None:
         before = state.value + state.penalty
         if state.compact:
-            self._small_rounds(problem, state)
+            self._compact_rounds(problem, state)
         else:
             self._round(problem, state)
         state.idle = 0 if state.value + state.penalty < before - 1e-15 * abs(before) else state.idle + 1
         state.stalled = state.idle >= 5
 
     def has_points(self, problem: Any, count: int) -> bool:
-        return count > 1 and is_small(problem)
+        return count > 1 and (is_small(problem) or is_small_sparse(problem))
 
     def points(self, problem: Any, factors: np.ndarray, tol: float) -> CertifiedPoints:
         """The solutions of a path on small data; ends where one does not reach the tolerance in one go.
@@ -307,7 +312,7 @@ class ProxNewton(Solver):
                 reads += state.accesses
                 state = self.follow(single, state)
             state.tol = tol
-            self._small_rounds(single, state)
+            self._compact_rounds(single, state)
             primal, dual = single.evaluate(Point(state.w, state.b, state.dual, None, state.Xta))
             W[k], b[k], duals[k], values[k] = state.w, state.b, dual.a, (primal, dual.value, np.count_nonzero(state.w))
             if not primal - dual.value <= tol * problem.scale:
@@ -316,18 +321,27 @@ class ProxNewton(Solver):
         state.accesses = (state.accesses + reads) / m
         return CertifiedPoints(W[:m], b[:m], values[:m], problem.scale, state, duals[:m])
 
-    def _small_rounds(self, problem: Any, state: _State) -> None:
-        """Rounds up to the tolerance, or a good way there, so that traces tell how; see small_rounds.py."""
-        loss, penalty = problem.loss, problem.penalty
+    def _compact_rounds(self, problem: Any, state: _State) -> None:
+        """Rounds up to the tolerance, or a good way there, so that traces tell how; see small_rounds.py and sparse_rounds.py."""
+        loss, penalty, room = problem.loss, problem.penalty, state.room
         tol = max(state.tol, STRIDE * state.relative_gap) if state.relative_gap < np.inf else state.tol
         bend = getattr(loss, "conjugate_curvature", None) or 0.0
         facts = (penalty.threshold, penalty.strong_convexity, loss.smoothness, bend, problem.scale, tol)
         how = (self.newton_steps, 1e-3 if state.followed else 0.1, getattr(loss, "curvature_is_constant", False))
         dual, Xta = state.dual.copy(), state.Xta.copy()  # the last ones may be the best that there are
-        where = (state.w, state.Xw, state.a, state.r, state.h, dual, Xta, state.b, state.value, state.relative_gap, state.floor)
-        data = (loss, penalty, problem.matrix.values, problem.y, problem.s, int(problem.fit_intercept))
-        state.b, state.value, state.floor, rounds, solved = newton_rounds(*data, facts, *how, *where)
-        state.penalty, state.compact = penalty.value(state.w), solved
+        there = (state.Xw, state.a, state.r, state.h, dual)
+        here = (state.b, state.value, state.relative_gap, state.floor)
+        targets = (problem.y, problem.s, int(problem.fit_intercept), facts, *how)
+        if room is None:
+            results = newton_rounds(loss, penalty, problem.matrix.values, *targets, state.w, *there, Xta, *here)
+        else:
+            w, products = state.w[room.used], Xta[room.used]
+            *results, state.expected_gap = sparse_rounds(loss, penalty, *room.stacks, *targets, w, *there, products, *here)
+            state.w[room.used], Xta[room.used] = w, products
+        state.b, state.value, state.floor, rounds, state.compact = results
+        if not state.compact or state.relative_gap < math.inf:  # somebody looks at the gaps on the way
+            state.expected_gap = None
+        state.penalty = penalty.value(state.w)
         state.dual, state.Xta = dual, state.products.start(dual, Xta)
         state.rounds += rounds
         state.exact = state.exact and rounds == 0
@@ -460,7 +474,7 @@ class ProxNewton(Solver):
         elif margins is None:
             along = block.product(move[: block.m])
         else:
-            along = margins - shift if free else margins
+            along = margins
         state.accesses += block.entries if margins is None else 0
         slopes = state.a
         size = state.size = self._line_search(problem, state, block, origin, move, along, shift)

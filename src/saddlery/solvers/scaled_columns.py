@@ -28,6 +28,7 @@ STILL = 0.02  # share of the curvature: while no more than this moved, scaled co
 STEPS = 32767.0  # of a column up to its largest entry
 SHORT = 1 << 16  # rows that 16 bits can number
 TINY, HUGE = 1e-30, 1e30  # square norms of columns beyond which single precision may lose them
+CENTRED = {True: 1e-6, False: 1e-10}  # least share of a square norm that centring leaves, single precision or not: below is noise
 TILE = 64  # rows and columns that are read at a time where the data are stored by rows: these stay in cache
 
 
@@ -147,9 +148,25 @@ class ScaledColumns:
         Weights of the rows.
     coarse : bool
         Whether 16 bits do for dense columns, and single precision for sparse ones.
+
+    Attributes
+    ----------
+    sums, pull : array of shape (m,), float
+        What centres the columns where there is an intercept, and zeros where there is none: C'roots, and 1 / sum_i roots_i^2.
+    curvatures : array of shape (m,)
+        Of the model along each column, centred if there is an intercept.
     """
 
     def __init__(self, block: Any, h: np.ndarray, coarse: bool = True):
+        self.curvatures: np.ndarray = np.empty(block.m)
+        self._scale(block, h, coarse)
+        self.sums, self.pull = np.zeros(block.m), 0.0
+        if block.intercept and self.total > 0.0:
+            self.sums, self.pull = self.dots(np.arange(block.m), self.roots), self.weight / self.total
+            centred = self.curvatures - self.weight * self.pull * np.square(self.sums)
+            self.curvatures = np.maximum(centred, CENTRED[self.single] * self.curvatures)
+
+    def _scale(self, block: Any, h: np.ndarray, coarse: bool) -> None:
         self.h, self.even, self.coarse = h.copy(), bool(h.min() == h.max()), coarse
         self.dense = self.single = block.dense  # single: whether t is in single precision
         self.rest, self.bent = np.zeros(block.m), len(h)  # parts of the diagonal that C has not; how many rows bend
@@ -198,18 +215,17 @@ class ScaledColumns:
         return coarse == self.coarse and float(np.abs(h - self.h).sum()) <= STILL * float(h.sum())
 
     def margins(self, t: np.ndarray) -> np.ndarray | None:
-        """X_W (u - u0) + c from t, unless that is rounded or lost."""
+        """X_W (u - u0) from t, unless that is rounded or lost."""
         if self.single or not (self.even or self.roots.min() > 0.0):
             return None
         return t if self.even else t / self.roots
 
-    def rebase(self, q: np.ndarray, t: np.ndarray) -> None:
-        """Bring the gradient q to where t is, which becomes zero."""
-        m = len(self.at)
-        q[:m] += self.weight * self.dots(np.arange(m), t)
-        if len(q) > m:
-            q[m] += self.weight * float(self.roots @ t)
-        t[:] = 0.0
+    def rebase(self, q: np.ndarray, t: np.ndarray, drift: np.ndarray) -> float:
+        """Bring the gradient q to where t is, which becomes zero, as does the drift; returns by how much the slope of b rose."""
+        rise = self.weight * float(drift[0])
+        q += self.weight * self.dots(np.arange(len(self.at)), t) - self.pull * rise * self.sums
+        t[:], drift[:] = 0.0, 0.0
+        return rise
 
     def combine(self, columns: np.ndarray, values: np.ndarray) -> np.ndarray:
         """C values, where `values` are those of some columns."""

@@ -32,7 +32,7 @@ from saddlery.point import Point
 from saddlery.solvers.at_once import CertifiedPoints
 from saddlery.solvers.base import Needs, Solver, State
 from saddlery.solvers.gram_model import solve_small_model, worst_violation
-from saddlery.solvers.newton_search import expand_at, model_slopes, search_along
+from saddlery.solvers.newton_search import balancing_shift, expand_at, model_slopes, search_along
 from saddlery.solvers.small_rounds import copy_into, gap_of
 
 __all__ = ["SmallNewton"]
@@ -144,6 +144,8 @@ def newton_on_all(loss, penalty, rows, y, s, free, facts, most, w, Xw, a, r, h, 
         floor = min(1.0, 10.0 * floor) if length < 0.25 else max(1e-9, 0.1 * floor) if length >= 1.0 else floor
         b, value = b + length * shift, there
         if full:  # the model holds there, and so does its dual point
+            if free:  # (bodyfat, huber with l2: 0.7 -> 0.2 ms)
+                shift = balancing_shift(loss, y, s, a, bent, along, shift)
             model_slopes(loss, y, s, a, bent, along, shift, dual, weighted)
             gradient_of_rows(loss, rows, weighted, Xta)
             gap = gap_of(loss, penalty, y, s, value + penalty_there, dual, Xta, bend, threshold, l2, new_z) / scale

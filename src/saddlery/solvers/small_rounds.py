@@ -17,7 +17,7 @@ from saddlery.parts import kernel
 from saddlery.penalties.base import ROUNDING, largest, sum_values
 from saddlery.problems.linear import best_intercept, dual_value, ray_peak
 from saddlery.solvers.gram_model import SMALL_FACE, effort, solve_small_model, worst_violation
-from saddlery.solvers.newton_search import expand_at, model_slopes, search_along
+from saddlery.solvers.newton_search import balancing_shift, expand_at, model_slopes, search_along
 from saddlery.solvers.working_set import FIRST_WIDE, LITTLE
 
 __all__ = ["FEW", "is_small", "is_tiny", "newton_rounds"]
@@ -92,8 +92,8 @@ def nth_largest(loss, values, nth):
 
 
 @kernel
-def choose(loss, w, Xta, level, gap, n, W):
-    """The columns with a weight and those that want one most, into W; returns their number."""
+def choose(loss, w, Xta, level, gap, n, least, W):
+    """The columns with a weight and those that want one most, into W, at least so many of them; returns their number."""
     d = w.shape[0]
     count, support, best = 0, 0, 0
     if level == 0.0 or d <= FEW:
@@ -111,7 +111,7 @@ def choose(loss, w, Xta, level, gap, n, W):
         W[0] = best
         return 1
     growth = 2 if gap < FAR else 4
-    cap = max(min(FIRST_WIDE, max(n, LITTLE)), min(growth * support, support + n))
+    cap = max(least, min(growth * support, support + n))
     if count <= cap:
         return count
     others = np.empty(count - support)
@@ -238,7 +238,7 @@ def newton_rounds(loss, penalty, rows, y, s, free, facts, steps, enough, exact, 
         done += 1
         slow = gap > 0.3 * last_gap and (gap <= EARLY or idle > 0)
         last_gap, last_primal = gap, primal
-        m = choose(loss, w, Xta, threshold * (0.8 if 4 * d <= n else 1.0), gap, n, W)
+        m = choose(loss, w, Xta, threshold * (0.8 if 4 * d <= n else 1.0), gap, n, min(FIRST_WIDE, max(n, LITTLE)), W)
         size, room = m + free, min(m + free, SMALL_FACE)
         chosen, C, scaled, products, gram = W[:m], np.empty((m, n)), np.empty((m, n)), np.empty((m, m)), np.empty((size, size))
         copy_columns(loss, rows, W, m, C)
@@ -291,6 +291,8 @@ def newton_rounds(loss, penalty, rows, y, s, free, facts, steps, enough, exact, 
             b = best_intercept(loss, y, s, Xw, b)
             value = expand_at(loss, y, s, Xw, Xw, 0.0, b, new_z, a, r, h)
         if model and taken > 0 and not slow and (taken > 1 or gap <= MODEL_DUAL):
+            if free:
+                shift = balancing_shift(loss, y, s, slopes, bent, along, shift)
             model_slopes(loss, y, s, slopes, bent, along, shift, dual, weighted)
         else:
             copy_into(loss, a, dual)

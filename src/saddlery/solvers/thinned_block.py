@@ -280,8 +280,11 @@ class ThinnedBlock(ColumnProducts):
         change = np.empty(self.n)
         loose = (-1.0, -1.0) if strictly else (LOOSE, LOOSE * float(h.mean()))
         if thin_weights(self.rows, h, self.draws, self.tau, *loose, self.weights, change) > 0:
-            if len(self.gram) == len(self.place):  # all columns, no intercept
+            if self.m == len(self.place):  # all columns: none has to be looked for
                 add_gram(self.rows, change, self.gram)
+                if self.free:  # (w8a, logistic with l2: 48 -> 37 ms)
+                    self.gram[self.m, : self.m] += self.transposed(change)
+                    self.gram[self.m, self.m] += change.sum()
             else:
                 room = np.empty(self.m + self.free + 1, dtype=np.int64), np.empty(self.m + self.free + 1)
                 add_gram_within(self.rows, self.place, change, self.free, *room, self.gram)

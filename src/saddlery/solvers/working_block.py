@@ -247,10 +247,13 @@ class WorkingBlock:
         weight moved by less than a tenth of itself, or of that of a row of mean curvature, since they were last added.
         """
         if rows is not None:
-            self._set(np.where(rows, h * (len(h) / max(int(np.count_nonzero(rows)), 1)), 0.0))
+            raised = np.where(rows, h * (len(h) / max(int(np.count_nonzero(rows)), 1)), 0.0)
+            self._set(raised)
+            self._set_border(raised)  # which must fit the rest
             self._set_diagonal(h)
             self.weights, self.sampled = h, True
-        elif self.gram.shape[0] == 0 or self.sampled:
+            return
+        if self.gram.shape[0] == 0 or self.sampled:
             self._set(h)
             self.weights, self.sampled = h, False
         else:
@@ -265,10 +268,14 @@ class WorkingBlock:
                 self._set(self.weights)
             else:
                 self._add(change)
+        self._set_border(self.weights)
+
+    def _set_border(self, weights: np.ndarray) -> None:
+        """The row and column of the intercept."""
         if self.intercept:
             m = self.m
-            self.gram[m, :m] = self.gram[:m, m] = self.transposed(self.weights)
-            self.gram[m, m] = self.weights.sum()
+            self.gram[m, :m] = self.gram[:m, m] = self.transposed(weights)
+            self.gram[m, m] = weights.sum()
 
     def _set(self, weights: np.ndarray) -> None:
         """gram = X_W' diag(weights) X_W, with room for the intercept."""
