@@ -47,7 +47,8 @@ __all__ = ["SmallNewton"]
 
 COLUMNS = 64  # most: with more, working sets are worth their trouble
 STEPS = 30  # most of them in one go
-SWEEPS, FACES = 16, 100  # sweeps before a face is solved, which costs as much as some of them; and how often
+FACES = 100  # that are solved for a model at most
+CALM = 0.1  # share of the last violation below which steps converge fast, and their models are worth solving to the end
 ROUGH, FINE = 1e-2, 1e-7  # shares of its first violation to which a model is solved: at most and at least
 PROVES = 0.1  # share of tolerance times threshold: a violation that costs the dual value no more than that share of the tolerance
 LEAST_FLOOR = 1e-6  # of curvatures, after a step that failed
@@ -82,7 +83,10 @@ def newton_on_all(loss, penalty, C, y, s, free, levels, facts, scale, most, u, z
     gram, system, face, Xta = np.empty((size, size)), np.empty((size, size)), np.empty(size, np.int64), np.empty(w.shape[0])
     new_z, new_a, new_r, new_h = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
     along, weighted, bent = np.empty(n), np.empty(n), np.empty(n)
-    last, idle, round_l2, sweeps = math.inf, 0, l2 if threshold == 0.0 else -1.0, SWEEPS if threshold > 0.0 else 1
+    last, idle, round_l2 = math.inf, 0, l2 if threshold == 0.0 else -1.0
+    sweeps = max(6, size // 4) if threshold > 0.0 else 1  # before a face is solved, which costs as much as some of them
+    # A model that is wrong is not worth more faces than it took to make it (208 x 60, l1 logistic at 0.01: 0.67 -> 0.44 ms).
+    faces, last_violation = max(1, n // (4 * size)), math.inf
     done, stuck, gap, multiple, lower = 0, False, math.inf, 1.0, -math.inf
     while done < most and gap > tol:
         dots_with_columns(loss, C, r, q)
@@ -103,7 +107,9 @@ def newton_on_all(loss, penalty, C, y, s, free, levels, facts, scale, most, u, z
         copy_into(loss, u, origin)
         copy_into(loss, u, move)
         accuracy = min(ROUGH * violation, max(PROVES * tol * threshold, FINE * violation))
-        solve_small_model(penalty, gram, move, q, free, threshold, l2, accuracy, sweeps, FACES, face, system, slope)
+        faces = FACES if violation <= CALM * last_violation < math.inf else min(FACES, faces)
+        solve_small_model(penalty, gram, move, q, free, threshold, l2, accuracy, sweeps, faces, face, system, slope)
+        last_violation, faces = violation, 2 * faces
         for j in range(size):
             move[j] -= origin[j]
         add_columns(loss, C, move, along)

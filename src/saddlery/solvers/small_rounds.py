@@ -18,7 +18,7 @@ from saddlery.penalties.base import sum_values
 from saddlery.problems.linear import best_intercept, best_multiple
 from saddlery.solvers.gram_model import SMALL_FACE, effort, solve_small_model, worst_violation
 from saddlery.solvers.newton_search import expand_at, model_slopes, search_along
-from saddlery.solvers.small_columns import add_columns, dots_with_columns, weighted_gram
+from saddlery.solvers.small_columns import add_columns, dots_with_columns
 from saddlery.solvers.working_set import FIRST_WIDE, LITTLE
 
 __all__ = ["FEW", "is_small", "is_tiny", "newton_rounds"]
@@ -151,11 +151,26 @@ def gradient_of(loss, C, r, free, out):
         out[C.shape[0]] = total
 
 
+@kernel(fast_sums=True)
+def weigh_columns(loss, C, h, root, out):
+    """out = C diag(sqrt h), by way of the roots."""
+    for i in range(h.shape[0]):
+        root[i] = math.sqrt(h[i])
+    for k in range(C.shape[0]):
+        column, scaled = C[k], out[k]
+        for i in range(h.shape[0]):
+            scaled[i] = column[i] * root[i]
+
+
 @kernel
-def gram_of(loss, C, h, free, gram):
-    """gram = C diag(h) C', with a border for a free intercept."""
+def gram_of(loss, C, h, free, root, scaled, products, gram):
+    """gram = C diag(h) C', with a border for a free intercept; by BLAS, since columns of few rows are short."""
     m = C.shape[0]
-    weighted_gram(loss, C, h, gram)
+    weigh_columns(loss, C, h, root, scaled)
+    np.dot(scaled, scaled.T, products)
+    for k in range(m):
+        for j in range(m):
+            gram[k, j] = products[k, j]
     if free:
         gradient_of(loss, C, h, 1, gram[m])
         for k in range(m):
@@ -199,7 +214,7 @@ def newton_rounds(loss, penalty, rows, y, s, free, facts, steps, enough, exact, 
         last_gap, last_primal = gap, primal
         m = choose(loss, w, Xta, threshold * (0.8 if 4 * d <= n else 1.0), gap, n, W)
         size, room = m + free, min(m + free, SMALL_FACE)
-        chosen, C, gram = W[:m], np.empty((m, n)), np.empty((size, size))
+        chosen, C, scaled, products, gram = W[:m], np.empty((m, n)), np.empty((m, n)), np.empty((m, m)), np.empty((size, size))
         copy_columns(loss, rows, W, m, C)
         origin, u, q, move, trial = np.empty(size), np.empty(size), np.empty(size), np.empty(size), np.empty(m)
         face, system, slope = np.empty(room, np.int64), np.empty((room, room)), np.empty(room)
@@ -216,7 +231,7 @@ def newton_rounds(loss, penalty, rows, y, s, free, facts, steps, enough, exact, 
                 break
             for i in range(n):
                 bent[i] = max(h[i], floor * smoothness * s[i])
-            gram_of(loss, C, bent, free, gram)
+            gram_of(loss, C, bent, free, new_z, scaled, products, gram)
             rough = gap > EARLY and m > LITTLE
             accuracy = (0.03 if rough else 1e-5 if exact else 1e-3) * violation
             copy_into(loss, origin, u)
