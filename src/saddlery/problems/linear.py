@@ -482,7 +482,7 @@ class LinearProblem:
         return DualPoint(feasible * scale, Xta * scale, value) if scale != 1.0 else DualPoint(feasible, Xta, value)
 
     def _balance(self, a: np.ndarray, Xta: np.ndarray) -> np.ndarray:
-        """Make sum_i s_i a_i = 0, in place, by mixing with a point e of opposite sum that is constant on each class; returns X'(s a).
+        """Make sum_i s_i a_i = 0, in place, by mixing with a point e of opposite sum, constant on each class; returns X'(s a).
 
         The products X'(s e) are known in advance, so this reads no data; the domain of l* is convex, so it is kept.
         """
@@ -494,7 +494,7 @@ class LinearProblem:
 
     @cached_property
     def levels(self) -> np.ndarray:
-        """Two dual points that are constant on each class, as rows: their values where y > 0 and elsewhere, with which to balance."""
+        """Two dual points with which to balance, as rows: what they are where y > 0, and elsewhere."""
         if self.loss.targets == "signs":
             return SIGN_LEVELS
         return np.repeat(np.array(self._dual_room)[:, None], 2, axis=1)
@@ -696,9 +696,9 @@ def _as_targets(y: Any, n: int, kind: str, s: np.ndarray) -> np.ndarray:
         raise InputError(f"y contains NaN or infinity at row {np.flatnonzero(~np.isfinite(y))[0]}")
     if kind == "signs":
         strange = np.abs(y) != 1.0
-        if strange.any():
+        if np.count_nonzero(strange):  # (of small arrays in a quarter of the time that `any` takes, or `min` and `max`)
             raise InputError(f"this loss needs targets -1 and +1, but y holds {y[strange][0]:g}")
-        present = y if s.min() > 0.0 else y[s > 0.0]
-        if present.min() == present.max():
+        present = y if np.count_nonzero(s) == n else y[s > 0.0]
+        if np.count_nonzero(present > 0.0) in (0, len(present)):
             raise InputError(f"y holds one class only ({present[0]:+g}): give rows of both classes with positive weights")
     return y

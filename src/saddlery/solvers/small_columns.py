@@ -6,11 +6,14 @@ over rows of a dozen numbers spend their time on beginning and ending (C r of 27
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
+from saddlery.matrix.vectors import DenseVectors
 from saddlery.parts import kernel
 
-__all__ = ["add_columns", "dots_with_columns", "weighted_gram"]
+__all__ = ["add_columns", "columns_of", "dots_with_columns", "weighted_gram"]
 
 TILE = 256  # rows: so much of eight columns stays in the nearest cache
 
@@ -87,3 +90,13 @@ def weighted_gram(loss, C, h, gram):
     for j in range(m):
         for k in range(j):
             gram[k, j] = gram[j, k]
+
+
+def columns_of(matrix: Any, free: int) -> DenseVectors:
+    """The columns of a matrix in memory as float64, with one of ones behind them if the intercept is free."""
+    n, d = matrix.shape
+    if not free and not matrix.is_sparse and matrix.values.dtype == np.float64:
+        return matrix.cols
+    values = np.ones((d + free, n))
+    values[:d] = (matrix.values.toarray() if matrix.is_sparse else matrix.values).T
+    return DenseVectors(values.reshape(-1), n)

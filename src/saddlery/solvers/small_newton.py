@@ -31,7 +31,6 @@ from typing import Any
 
 import numpy as np
 
-from saddlery.matrix.vectors import DenseVectors
 from saddlery.parts import kernel
 from saddlery.penalties.base import sum_values
 from saddlery.point import Point
@@ -40,7 +39,7 @@ from saddlery.solvers.at_once import CertifiedPoints
 from saddlery.solvers.base import Needs, Solver, State
 from saddlery.solvers.gram_model import solve_small_model, worst_violation
 from saddlery.solvers.newton_search import expand_at, model_slopes, search_along
-from saddlery.solvers.small_columns import add_columns, dots_with_columns, weighted_gram
+from saddlery.solvers.small_columns import add_columns, columns_of, dots_with_columns, weighted_gram
 from saddlery.solvers.small_rounds import copy_into
 
 __all__ = ["SmallNewton"]
@@ -184,26 +183,17 @@ class _State(State):
 
     def __init__(self, problem: Any, start: Point | None):
         d, n, free = problem.d, problem.n, int(problem.fit_intercept)
-        self.cols, self.u = _columns(problem.matrix, free), np.zeros(d + free)
-        if start is not None:
-            self.u[:d] = start.w
-        if free:
-            self.u[d] = problem.constant if start is None else start.b
-        self.z = np.zeros(n) if start is None and not free else self.u @ self.cols.values.reshape(d + free, n)
+        self.cols, self.u, self.z = columns_of(problem.matrix, free), np.zeros(d + free), np.empty(n)
+        if start is None:
+            self.u[d:] = problem.constant
+            self.z.fill(problem.constant)
+        else:
+            self.u[:d], self.u[d:] = start.w, start.b
+            np.dot(self.u, self.cols.values.reshape(d + free, n), out=self.z)
         self.dual: np.ndarray | None = None
         # Where curvature jumps between 0 and 1 a floor keeps steps finite; smooth curvature only needs to stay positive.
         self.floor = 1e-9 if getattr(problem.loss, "curvature_is_smooth", False) else 1e-3
         self.accesses = problem.matrix.nnz
-
-
-def _columns(matrix: Any, free: int) -> DenseVectors:
-    """The columns as float64, with one of ones behind them if the intercept is free."""
-    n, d = matrix.shape
-    if not free and not matrix.is_sparse and matrix.values.dtype == np.float64:
-        return matrix.cols
-    values = np.ones((d + free, n))
-    values[:d] = (matrix.values.toarray() if matrix.is_sparse else matrix.values).T
-    return DenseVectors(values.reshape(-1), n)
 
 
 @dataclass(frozen=True)
