@@ -34,6 +34,9 @@ def test_same_optimum_as_working_sets(loss, penalty, fit_intercept, weights):
     assert small.certificate.primal == pytest.approx(other.certificate.primal, abs=2e-10 * problem.scale)
     again = sd.certify(problem, small.w, small.dual, small.b)
     assert again.relative_gap <= 1e-10 * (1 + 1e-3)
+    assert small.certificate.primal == pytest.approx(again.primal, rel=1e-13)  # the kernel certifies as the problem does
+    assert small.certificate.dual <= again.dual + 1e-13 * problem.scale
+    assert small.certificate.scale == pytest.approx(problem.scale, rel=1e-13)
     assert 1 <= small.epochs <= 12
     assert [record.epoch for record in small.trace] == [small.epochs]
 

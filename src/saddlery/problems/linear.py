@@ -476,21 +476,21 @@ class LinearProblem:
         if Xta is None or moved:
             Xta = self.matrix.rmatvec(self.s * feasible)
         if self.fit_intercept:
-            Xta = self._balance(feasible, Xta)
+            feasible, Xta = self._balance(feasible, Xta)
             clip_to_domain(self.loss, self.y, feasible, feasible)  # rounding may have left it by a hair
         scale, value = self._best_scale(feasible, Xta)
         return DualPoint(feasible * scale, Xta * scale, value) if scale != 1.0 else DualPoint(feasible, Xta, value)
 
-    def _balance(self, a: np.ndarray, Xta: np.ndarray) -> np.ndarray:
-        """Make sum_i s_i a_i = 0, in place, by mixing with a point e of opposite sum, constant on each class; returns X'(s a).
+    def _balance(self, a: np.ndarray, Xta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Make sum_i s_i a_i = 0, in place, by mixing with a point e of opposite sum that is constant on each class.
 
         The products X'(s e) are known in advance, so this reads no data; the domain of l* is convex, so it is kept.
         """
         keep, up, down = balance(self.loss, self.y, self.s, a, self.levels)
         if keep == 1.0 and up == 0.0:
-            return Xta
+            return a, Xta
         positive, negative = self._class_products
-        return keep * Xta + up * positive + down * negative
+        return a, keep * Xta + up * positive + down * negative
 
     @cached_property
     def levels(self) -> np.ndarray:
