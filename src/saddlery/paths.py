@@ -222,9 +222,9 @@ def _solved(
         known, state = solutions_at_once(problem, first, grid / problem.penalty.alpha, options["tol"])
         done = next((k for k, solution in enumerate(known) if solution.status is not Status.CONVERGED), len(known))
         yield from known[:done]
-        rest, start = grid[done:], Handover(replace(known[-1], state=state))
-        if rest.size == 0:
+        if done == grid.size:
             return
+        rest, start = grid[done:], Handover(replace(known[-1], state=state))
     _ = problem.scale, problem.constant_gradient, problem._dual_at_zero  # shared by the problems of all strengths
     for alpha in rest:
         single = problem.with_penalty(problem.penalty.scaled(alpha / problem.penalty.alpha))

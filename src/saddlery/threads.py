@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
@@ -34,12 +34,13 @@ def _is_single() -> bool:
     return all(library.get_num_threads() == 1 for library in _controller().lib_controllers if library.user_api == "blas")
 
 
-@contextmanager
-def small_products_on_one_thread(entries: int) -> Iterator[None]:
+def small_products_on_one_thread(entries: int) -> AbstractContextManager[None]:
     """Limit BLAS to one thread inside the block if the data hold few entries."""
-    if not TINY < entries <= SMALL or _is_single():
-        yield
-        return
+    return nullcontext() if not TINY < entries <= SMALL or _is_single() else _one_thread()
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
     with _lock:
         _users.append(_users[0] if _users else _controller().limit(limits=1, user_api="blas"))
     try:

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 import saddlery as sd
 from saddlery.solvers.auto import choose
-from saddlery.solvers.small_newton import gradient_of_rows, margins_of_rows, weighted_gram
+from saddlery.solvers.small_columns import TILE, add_columns, dots_with_columns, weighted_gram
 
 L1, L2, NET = sd.penalties.L1(0.02), sd.penalties.L2(0.01), sd.penalties.ElasticNet(0.03, 0.6)
 CASES = [("logistic", L1), ("logistic", L2), ("squared_hinge", NET), ("huber", NET)]  # each is compiled anew
@@ -34,6 +34,9 @@ def test_same_optimum_as_working_sets(loss, penalty, fit_intercept, weights):
     assert small.certificate.primal == pytest.approx(other.certificate.primal, abs=2e-10 * problem.scale)
     again = sd.certify(problem, small.w, small.dual, small.b)
     assert again.relative_gap <= 1e-10 * (1 + 1e-3)
+    assert small.certificate.primal == pytest.approx(again.primal, rel=1e-13)  # the kernel certifies as the problem does
+    assert small.certificate.dual <= again.dual + 1e-13 * problem.scale
+    assert small.certificate.scale == pytest.approx(problem.scale, rel=1e-13)
     assert 1 <= small.epochs <= 12
     assert [record.epoch for record in small.trace] == [small.epochs]
 
@@ -99,15 +102,15 @@ def test_a_separable_problem_and_a_constant_column():
     assert solution.w[2] == 0.0
 
 
-@pytest.mark.parametrize("free", [0, 1])
-def test_kernels_against_numpy(free):
+@pytest.mark.parametrize("m", [1, 2, 5, 7, 8])
+@pytest.mark.parametrize("n", [3, TILE + 1])
+def test_kernels_against_numpy(m, n):
     rng, loss = np.random.default_rng(1), sd.losses.Logistic()
-    rows, h, u = rng.standard_normal((37, 5)), rng.random(37), rng.standard_normal(5)
-    bordered = np.column_stack([rows, np.ones(37)])[:, : 5 + free]
-    gram, out, margins = np.empty((5 + free, 5 + free)), np.empty(5 + free), np.empty(37)
-    weighted_gram(loss, rows, h, np.empty((37, 5)), np.empty((5, 5)), gram)
-    np.testing.assert_allclose(gram, bordered.T @ (h[:, None] * bordered), rtol=1e-12)
-    gradient_of_rows(loss, rows, h, out)
-    np.testing.assert_allclose(out, bordered.T @ h, rtol=1e-12)
-    margins_of_rows(loss, rows, u, margins)
-    np.testing.assert_allclose(margins, rows @ u, rtol=1e-12)
+    C, h, u = rng.standard_normal((m, n)), rng.random(n), rng.standard_normal(m)
+    gram, out, margins = np.empty((m, m)), np.empty(m), np.empty(n)
+    weighted_gram(loss, C, h, gram)
+    np.testing.assert_allclose(gram, C @ (h[:, None] * C.T), rtol=1e-12, atol=1e-13)
+    dots_with_columns(loss, C, h, out)
+    np.testing.assert_allclose(out, C @ h, rtol=1e-12, atol=1e-13)
+    add_columns(loss, C, u, margins)
+    np.testing.assert_allclose(margins, u @ C, rtol=1e-12, atol=1e-13)

@@ -81,7 +81,7 @@ class Matrix:
         self.values = values
         self.shape: tuple[int, int] = values.shape
         self.is_sparse: bool = sp.issparse(values)
-        self.nnz: int = int(values.nnz) if self.is_sparse else int(np.prod(values.shape))
+        self.nnz: int = int(values.nnz if self.is_sparse else values.size)
 
     def __repr__(self) -> str:
         kind = self.values.format.upper() if self.is_sparse else "dense"

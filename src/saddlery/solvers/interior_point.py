@@ -30,12 +30,12 @@ from typing import Any
 
 import numpy as np
 
+from saddlery.matrix.vectors import DenseVectors
 from saddlery.parts import kernel
 from saddlery.point import Point
 from saddlery.solvers.base import Needs, Solver, State
 from saddlery.solvers.gram_model import SMALL_FACE, factorise, solve_factorised
-from saddlery.solvers.small_newton import weighted_gram
-from saddlery.solvers.small_rounds import products_of_rows
+from saddlery.solvers.small_columns import add_columns, columns_of, dots_with_columns, weighted_gram
 
 __all__ = ["InteriorPoint"]
 
@@ -49,23 +49,11 @@ EPS = float(np.finfo(float).eps)  # the objective at w = 0 is 1
 
 
 @kernel
-def signed_products(loss, rows, y, p, free, signed, out):
-    """out = X'(y p), and sum_i y_i p_i as last component if there is an intercept."""
-    total = 0.0
+def signed_products(loss, C, y, p, signed, out):
+    """out = C (y p)."""
     for i in range(p.shape[0]):
         signed[i] = y[i] * p[i]
-        total += signed[i]
-    products_of_rows(loss, rows, signed, out[: rows.shape[1]])
-    if free:
-        out[rows.shape[1]] = total
-
-
-@kernel
-def normal_matrix(loss, rows, h, l2, scaled, products, system):
-    """system = l2 I + X' diag(h) X, with a border for the intercept, which is not penalised."""
-    weighted_gram(loss, rows, h, scaled, products, system)
-    for k in range(rows.shape[1]):
-        system[k, k] += l2
+    dots_with_columns(loss, C, signed, out)
 
 
 @kernel
@@ -107,13 +95,11 @@ def mean_product(loss, s, p, xi, t, dp, dxi, dt, size):
 
 
 @kernel
-def move_margins(loss, rows, y, dv, free, out):
-    """out = y (X dv + db)."""
-    n, d = rows.shape
-    np.dot(rows, dv[:d], out)
-    shift = dv[d] if free else 0.0
-    for i in range(n):
-        out[i] = y[i] * (out[i] + shift)
+def move_margins(loss, C, y, dv, out):
+    """out = y C'dv."""
+    add_columns(loss, C, dv, out)
+    for i in range(y.shape[0]):
+        out[i] *= y[i]
 
 
 @kernel(fast_sums=True)
@@ -130,15 +116,14 @@ def slack_gap(loss, s, p, m, v, g, l2, d):
 
 
 @kernel
-def interior_steps(loss, rows, y, s, l2, free, most, tol, v, p, xi, t, m):
+def interior_steps(loss, cols, y, s, l2, free, most, tol, v, p, xi, t, m):
     """Up to `most` steps, or to a gap of `tol`; all of v, p, xi, t and m move. Returns their number and the gap before the last."""
-    n, d = rows.shape
-    size, gap = d + free, math.inf
+    n, size, gap = y.shape[0], v.shape[0], math.inf
+    d, C = size - free, cols.values.reshape((size, n))
     g, rest, dv, system = np.empty(size), np.empty(size), np.empty(size), np.empty((size, size))
-    scaled, products, signed = np.empty((n, d)), np.empty((d, d)), np.empty(n)
-    h, rho, dm, dp, dxi, dt = np.empty(n), np.empty(n), np.empty(n), np.zeros(n), np.zeros(n), np.zeros(n)
+    signed, h, rho, dm, dp, dxi, dt = np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.zeros(n), np.zeros(n), np.zeros(n)
     for step in range(most):
-        signed_products(loss, rows, y, p, free, signed, g)
+        signed_products(loss, C, y, p, signed, g)
         gap = slack_gap(loss, s, p, m, v, g, l2, d)
         if gap <= max(tol, EPS):
             return step, gap
@@ -147,7 +132,9 @@ def interior_steps(loss, rows, y, s, l2, free, most, tol, v, p, xi, t, m):
             dp[i] = dxi[i] = dt[i] = 0.0
         for j in range(size):
             rest[j] = g[j] - l2 * v[j] if j < d else g[j]
-        normal_matrix(loss, rows, h, l2, scaled, products, system)
+        weighted_gram(loss, C, h, system)
+        for j in range(d):
+            system[j, j] += l2
         factorise(loss, system, size)
         mu, target = mean_product(loss, s, p, xi, t, dp, dxi, dt, 0.0), 0.0
         for corrected in range(2):  # the predictor aims at mu = 0 and tells how much of mu it is wise to keep
@@ -158,15 +145,11 @@ def interior_steps(loss, rows, y, s, l2, free, most, tol, v, p, xi, t, m):
                 rho[i] = lack_t / p[i] - lack_xi / beta
                 signed[i] = y[i] * h[i] * rho[i]
                 dxi[i], dt[i] = lack_xi, lack_t
-            products_of_rows(loss, rows, signed, dv[:d])
-            for j in range(d):
+            dots_with_columns(loss, C, signed, dv)
+            for j in range(size):
                 dv[j] += rest[j]
-            if free:
-                dv[d] = rest[d]
-                for i in range(n):
-                    dv[d] += signed[i]
             solve_factorised(loss, system, size, dv)
-            move_margins(loss, rows, y, dv, free, dm)
+            move_margins(loss, C, y, dv, dm)
             complete_direction(loss, s, p, xi, t, dm, h, rho, dp, dxi, dt)
             length = longest_step(loss, s, p, xi, t, dp, dxi, dt)
             if corrected == 0:
@@ -193,6 +176,9 @@ class _State(State):
 
     def __init__(self, problem: Any, w: np.ndarray, b: float):
         self.used = np.arange(problem.n) if problem.equal_weights else np.flatnonzero(problem.s)
+        self.cols = columns_of(problem.matrix, int(problem.fit_intercept))
+        if len(self.used) < problem.n:
+            self.cols = DenseVectors(self.cols.values.reshape(-1, problem.n)[:, self.used].reshape(-1), len(self.used))
         self.v = np.append(w, b) if problem.fit_intercept else w.copy()
         self.m = problem.y * (problem.margins(w) + b)
         m, s = self.m[self.used], problem.s[self.used]
@@ -222,15 +208,11 @@ class InteriorPoint(Solver):
         return _State(problem, w, b)
 
     def step(self, problem: Any, state: _State) -> None:
-        values = problem.matrix.csr.toarray() if problem.matrix.is_sparse else problem.matrix.values
-        data = problem.y, problem.s
-        if len(state.used) < problem.n:
-            values, data = values[state.used], (problem.y[state.used], problem.s[state.used])
-        rows = np.ascontiguousarray(values, dtype=np.float64)
+        data = (problem.y, problem.s) if len(state.used) == problem.n else (problem.y[state.used], problem.s[state.used])
         l2, free = problem.penalty.strong_convexity, int(problem.fit_intercept)
         where = (state.v, state.p, state.xi, state.t, state.m)
-        count, gap = interior_steps(problem.loss, rows, *data, l2, free, STEPS, 0.5 * state.tol * problem.scale, *where)
-        state.accesses += (4.0 + problem.d / 16.0) * count * rows.size
+        count, gap = interior_steps(problem.loss, state.cols, *data, l2, free, STEPS, 0.5 * state.tol * problem.scale, *where)
+        state.accesses += (4.0 + problem.d / 16.0) * count * problem.d * len(state.used)
         state.lost = 0 if gap < state.gap else state.lost + 1
         state.gap = min(gap, state.gap)
         state.stalled = state.lost >= LOST or (count == 0 and gap > state.tol * problem.scale)

@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 
 from saddlery.parts import kernel
-from saddlery.penalties.base import ROUNDING, largest, sum_values
-from saddlery.problems.linear import best_intercept, dual_value, ray_peak
+from saddlery.penalties.base import sum_values
+from saddlery.problems.linear import best_intercept, best_multiple
 from saddlery.solvers.gram_model import SMALL_FACE, effort, solve_small_model, worst_violation
 from saddlery.solvers.newton_search import balancing_shift, expand_at, model_slopes, search_along
+from saddlery.solvers.small_columns import add_columns, dots_with_columns
 from saddlery.solvers.working_set import FIRST_WIDE, LITTLE
 
 __all__ = ["FEW", "is_small", "is_tiny", "newton_rounds"]
@@ -142,28 +143,12 @@ def copy_columns(loss, rows, W, count, out):
 @kernel(fast_sums=True)
 def gradient_of(loss, C, r, free, out):
     """out = C r, and the sum of r as the last component if the intercept is free."""
-    for k in range(C.shape[0]):
-        column, total = C[k], 0.0
-        for i in range(r.shape[0]):
-            total += column[i] * r[i]
-        out[k] = total
+    dots_with_columns(loss, C, r, out)
     if free:
         total = 0.0
         for i in range(r.shape[0]):
             total += r[i]
         out[C.shape[0]] = total
-
-
-@kernel(fast_sums=True)
-def margins_of(loss, C, move, out):
-    """out = C'move."""
-    for i in range(out.shape[0]):
-        out[i] = 0.0
-    for k in range(C.shape[0]):
-        column, size = C[k], move[k]
-        if size != 0.0:
-            for i in range(out.shape[0]):
-                out[i] += size * column[i]
 
 
 @kernel(fast_sums=True)
@@ -179,7 +164,7 @@ def weigh_columns(loss, C, h, root, out):
 
 @kernel
 def gram_of(loss, C, h, free, root, scaled, products, gram):
-    """gram = C diag(h) C', with a border for a free intercept."""
+    """gram = C diag(h) C', with a border for a free intercept; by BLAS, since columns of few rows are short."""
     m = C.shape[0]
     weigh_columns(loss, C, h, root, scaled)
     np.dot(scaled, scaled.T, products)
@@ -201,19 +186,8 @@ def copy_into(loss, values, out):
 
 @kernel(fast_sums=True)
 def gap_of(loss, penalty, y, s, primal, dual, Xta, bend, threshold, l2, terms):
-    """The gap of a primal value and of a dual point made feasible; an estimate if that point is not balanced.
-
-    A multiple of the point that is feasible for l1; if there is an l2 part, also the point itself, whichever is better.
-    """
-    top = largest(penalty, Xta)
-    t = ray_peak(loss, y, s, dual, bend) if bend > 0.0 and l2 == 0.0 else 1.0
-    if l2 == 0.0 and t * top > threshold:
-        t = threshold / top * (1.0 - ROUNDING)
-    value = -math.inf
-    for _ in range(2 if l2 > 0.0 and top > threshold > 0.0 else 1):  # (a loop, so that it is compiled once)
-        value = max(value, dual_value(loss, penalty, y, s, dual, Xta, t, terms))
-        t = threshold / top
-    return primal - value
+    """The gap of a primal value and of the best multiple of a dual point; an estimate if that point is not balanced."""
+    return primal - best_multiple(loss, penalty, y, s, dual, Xta, bend, threshold, l2, terms)[1]
 
 
 @kernel
@@ -267,7 +241,7 @@ def newton_rounds(loss, penalty, rows, y, s, free, facts, steps, enough, exact, 
             )
             for j in range(size):
                 move[j] = u[j] - origin[j]
-            margins_of(loss, C, move, along)
+            add_columns(loss, C, move, along)
             shift = move[m] if free else 0.0
             copy_into(loss, a, slopes)
             there = (new_z, new_a, new_r, new_h)

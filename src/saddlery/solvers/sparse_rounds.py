@@ -28,7 +28,7 @@ from saddlery.penalties.base import sum_values
 from saddlery.problems.linear import best_intercept
 from saddlery.solvers.gram_model import worst_violation
 from saddlery.solvers.model_care import FEW_LACK, LATE, NEAR, REACH
-from saddlery.solvers.newton_search import expand_at, model_slopes, search_along
+from saddlery.solvers.newton_search import balancing_shift, expand_at, model_slopes, search_along
 from saddlery.solvers.residual_model import SETTLED, residual_cycle
 from saddlery.solvers.scaled_columns import scale_sparse
 from saddlery.solvers.small_rounds import EARLY, IDLE, LEAST_FLOOR, MODEL_DUAL, ROUNDS, choose, copy_into, gap_of
@@ -390,6 +390,7 @@ def sparse_rounds(
             b = best_intercept(loss, y, s, Xw, b)
             value = expand_at(loss, y, s, Xw, Xw, 0.0, b, there[0], a, r, h)
         if model and taken > 0 and careful and not slow and gap <= MODEL_DUAL:
+            shift = balancing_shift(loss, y, s, slopes, bent, along, shift) if free else 0.0
             model_slopes(loss, y, s, slopes, bent, along, shift, dual, weighted)
         else:
             copy_into(loss, a, dual)
