@@ -24,13 +24,19 @@ from saddlery.matrix.vectors import combine
 from saddlery.parts import kernel
 from saddlery.penalties.base import map_each
 from saddlery.point import Point
+from saddlery.solvers.balance import SHARE, balance
 from saddlery.solvers.base import Needs, Solver, State
-from saddlery.solvers.dual_face import climb
+from saddlery.solvers.dual_face import climb, mark_free
 from saddlery.solvers.sdca import IN_CACHE, dual_epoch_in_parts, dual_epochs, dual_steps, gap_at_end, new_seed, starting_dual
 
 __all__ = ["ActiveSDCA", "DualSearch", "add_products", "block_of"]
 
 
+import os
+UP=float(os.environ.get("UP","0.25"))
+DOWN=float(os.environ.get("DOWN","-0.1"))
+UPF=float(os.environ.get("UPF","3"))
+DOWNF=float(os.environ.get("DOWNF","0.2"))
 FIRST_EPOCHS = 4  # over blocks of more than half the rows
 BELOW, WITHIN = 0.5, 6.0  # share of the tolerance to aim at, from so many times the usual goal on
 NEAR_PEAK, NEARER = 0.01, 1e-4  # relative gaps below which exact moves are tried; the second where data are in cache
@@ -49,13 +55,6 @@ def row_gaps(loss, y, s, z, a, out):
     return total
 
 
-@kernel
-def mark_free(loss, y, a, out):
-    """out_i becomes true where a_i lies strictly between its bounds."""
-    for i in range(y.shape[0]):
-        out[i] = out[i] or loss.dual_lower(y[i]) < a[i] < loss.dual_upper(y[i])
-
-
 class DualSearch:
     """A dual problem with linear term: max_a -G*(v) - sum_i s_i l*(a_i), v = origin - X'(s a), G strongly convex.
 
@@ -71,16 +70,16 @@ class DualSearch:
         Dual point to start from.
     origin : array of shape (d,), optional
         Linear term; zero by default.
-    intercept : (float, float)
-        Linear term of the intercept and its factor sigma (0: no intercept).
+    b : float
+        The intercept to start from, if there is one.
     """
 
-    def __init__(
-        self, problem: Any, penalty: Any, mu: float, a: np.ndarray, origin: Any = None, intercept: tuple[float, float] = (0.0, 0.0)
-    ):
+    def __init__(self, problem: Any, penalty: Any, mu: float, a: np.ndarray, origin: Any = None, b: float = 0.0):
         self.penalty, self.mu, self.a = penalty, mu, a
         self.origin = np.zeros(problem.d) if origin is None else origin
-        self.intercept_origin, self.sigma = intercept
+        self.b, self.sigma = b, SHARE * float(problem.matrix.row_square_norms.mean()) / mu if problem.fit_intercept else 0.0
+        self.change = np.empty(problem.n)
+        self.excess, self.last_excess = 0.0, 0.0
         self.columns = np.zeros(problem.d, dtype=bool)
         self.searches = 0
         self.row_gap = np.zeros(problem.n)
@@ -89,14 +88,9 @@ class DualSearch:
 
     def complete(self, problem: Any) -> float:
         """Compute v and the search data from a alone; returns the number of entries read."""
+        self.excess = float(problem.s @ self.a)
         self.v = self.origin - problem.matrix.rmatvec(problem.s * self.a)
-        self.intercept = np.array([self.intercept_origin - float(problem.s @ self.a), self.sigma])
         return problem.matrix.nnz + self.search(problem)
-
-    @property
-    def b(self) -> float:
-        """The intercept of the current point."""
-        return float(self.intercept[0] * self.intercept[1])
 
     def search(self, problem: Any) -> float:
         """w = map(v), margins, gaps of all rows; returns the number of entries read."""
@@ -104,6 +98,7 @@ class DualSearch:
         map_each(self.penalty, self.v, self.w)
         self.Xw = problem.margins(self.w)
         self.gap = row_gaps(problem.loss, problem.y, problem.s, self.Xw + self.b, self.a, self.row_gap)
+        self.gap += abs(self.excess)
         self.searches += 1
         return float(problem.matrix.nnz if self.columns.all() else problem.matrix.col_counts[self.w != 0.0].sum())
 
@@ -151,7 +146,9 @@ class DualSearch:
         rows = self.choose_rows(problem)
         matrix = block_of(problem.matrix, rows, columns)
         y, s, a = problem.y[rows], problem.s[rows], self.a[rows]
-        v, intercept = self.v.copy() if columns is None else self.v[columns], self.intercept.copy()
+        v = self.v.copy() if columns is None else self.v[columns]
+        centre = self.b / self.sigma if self.sigma > 0.0 else 0.0
+        intercept = np.array([centre - self.excess, self.sigma, centre])
         steps = dual_steps(matrix.row_square_norms, s, self.mu, self.sigma)
         read = float(matrix.nnz)
         if 2 * len(rows) > problem.n or not matrix.compiled:  # most of them will be settled soon: look before they have cost much
@@ -170,14 +167,28 @@ class DualSearch:
             read += 2.0 * matrix.nnz / len(rows) * climb(problem.loss, matrix.rows, y, s, here, self.mu, end)
         moves = a - self.a[rows]
         self.a[rows] = a
-        self.intercept = intercept
+        self.b = float(intercept[0] * self.sigma)
         if columns is None:  # v was kept current for all of them
             self.v = v
-            return read
-        change = np.zeros(problem.n)
-        change[rows] = -s * moves
-        add_products(problem.matrix, change, self.v)
-        return read + 0.5 * problem.matrix.nnz
+        else:
+            change = np.zeros(problem.n)
+            change[rows] = -s * moves
+            add_products(problem.matrix, change, self.v)
+            read += 0.5 * problem.matrix.nnz
+        if self.sigma > 0.0:
+            self.excess = float(problem.s @ self.a)
+            moved = balance(problem.loss, problem.y, problem.s, self.a, self.excess, self.change)
+            if moved:
+                add_products(problem.matrix, self.change, self.v)
+            ratio = self.excess / self.last_excess if self.last_excess else 0.0
+            if ratio > UP:
+                self.sigma *= UPF
+            elif ratio < DOWN:
+                self.sigma *= DOWNF
+            self.last_excess = self.excess
+            if moved:
+                self.excess = 0.0
+        return read
 
 
 def add_products(matrix: Matrix, a: np.ndarray, out: np.ndarray) -> None:
@@ -207,9 +218,9 @@ def block_of(matrix: Matrix, rows: np.ndarray, columns: np.ndarray | None) -> Ma
 
 
 class _State(State):
-    def __init__(self, problem: Any, a: np.ndarray, rng: np.random.Generator):
+    def __init__(self, problem: Any, a: np.ndarray, b: float, rng: np.random.Generator):
         self.rng = rng
-        self.dual = DualSearch(problem, problem.penalty, problem.penalty.strong_convexity, a)
+        self.dual = DualSearch(problem, problem.penalty, problem.penalty.strong_convexity, a, b=b)
         self.foresee(problem)
 
     def foresee(self, problem: Any) -> None:
@@ -238,12 +249,11 @@ class ActiveSDCA(Solver):
         loss=("dual_prox", "value", "conjugate"),
         penalty=("coordinate_map",),
         strongly_convex=True,
-        no_intercept=True,
         partial=True,
     )
 
     def init(self, problem: Any, start: Point | None, rng: np.random.Generator) -> _State:
-        return _State(problem, starting_dual(problem, start), rng)
+        return _State(problem, starting_dual(problem, start), (0.0 if problem.loss.targets == "signs" else problem.constant) if start is None else start.b, rng)
 
     def step(self, problem: Any, state: _State) -> None:
         dual = state.dual
@@ -262,7 +272,7 @@ class ActiveSDCA(Solver):
         return min(ends, BELOW) if ends * WITHIN >= self.share else self.share
 
     def point(self, problem: Any, state: _State) -> Point:
-        return Point(state.dual.w, 0.0, state.dual.a, state.dual.Xw, -state.dual.v, exact=True)
+        return Point(state.dual.w, state.dual.b, state.dual.a, state.dual.Xw, -state.dual.v, exact=True)
 
     def resync(self, problem: Any, state: _State) -> None:
         state.accesses += state.dual.complete(problem)

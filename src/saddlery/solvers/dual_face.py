@@ -18,7 +18,9 @@ from typing import Any
 import numpy as np
 
 from saddlery.parts import kernel
+from saddlery.matrix.vectors import combine
 from saddlery.problems.linear import clip_to_domain
+from saddlery.solvers.balance import balance
 
 __all__ = ["ascend_on_face", "climb"]
 
@@ -45,18 +47,35 @@ def face_product(loss, rows, face, ground, mu, sigma, t, sums, out):
 
 
 @kernel(fast_sums=True)
-def peak_of_face(loss, rows, face, ground, diagonal, ridge, mu, sigma, g, sums, most, accuracy, t):
-    """t = (K + ridge)^-1 g by conjugate gradients, scaled by the diagonal; returns the number of products."""
+def scale_residual(loss, residual, diagonal, balanced, out):
+    """out = (r - m) / diagonal, with the m that makes it balance if it has to (0 if not); returns r.out."""
+    mean, weight, size = 0.0, 0.0, 0.0
+    if balanced:
+        for k in range(residual.shape[0]):
+            mean += residual[k] / diagonal[k]
+            weight += 1.0 / diagonal[k]
+        mean /= weight
+    for k in range(residual.shape[0]):
+        residual[k] -= mean  # moves that balance do not see it
+        out[k] = residual[k] / diagonal[k]
+        size += residual[k] * out[k]
+    return size
+
+
+@kernel(fast_sums=True)
+def peak_of_face(loss, rows, face, ground, diagonal, ridge, mu, balanced, g, sums, most, accuracy, t):
+    """t = (K + ridge)^-1 g, with sum t = 0 if moves have to balance; conjugate gradients, scaled by the diagonal.
+
+    Returns the number of products.
+    """
     m = face.shape[0]
-    residual, direction, product = g.copy(), np.empty(m), np.empty(m)
-    size = 0.0
-    for k in range(m):
-        t[k] = 0.0
-        direction[k] = residual[k] / diagonal[k]
-        size += residual[k] * direction[k]
+    residual, scaled, product = g.copy(), np.empty(m), np.empty(m)
+    size = scale_residual(loss, residual, diagonal, balanced, scaled)
+    direction = scaled.copy()
+    t[:] = 0.0
     start, count = size, 0
     while count < most and size > accuracy * start:
-        face_product(loss, rows, face, ground, mu, sigma, direction, sums, product)
+        face_product(loss, rows, face, ground, mu, 0.0, direction, sums, product)
         count += 1
         bend = 0.0
         for k in range(m):
@@ -64,13 +83,13 @@ def peak_of_face(loss, rows, face, ground, diagonal, ridge, mu, sigma, g, sums, 
             bend += direction[k] * product[k]
         if bend <= 0.0:
             break
-        step, last, size = size / bend, size, 0.0
+        step, last = size / bend, size
         for k in range(m):
             t[k] += step * direction[k]
             residual[k] -= step * product[k]
-            size += residual[k] * residual[k] / diagonal[k]
+        size = scale_residual(loss, residual, diagonal, balanced, scaled)
         for k in range(m):
-            direction[k] = residual[k] / diagonal[k] + size / last * direction[k]
+            direction[k] = scaled[k] + size / last * direction[k]
     return count
 
 
@@ -119,6 +138,13 @@ def face_slopes(loss, rows, face, y, s, a, v, b, mu, sigma, bend, g, ground, dia
 
 
 @kernel
+def mark_free(loss, y, a, out):
+    """out_i becomes true where a_i lies strictly between its bounds."""
+    for i in range(y.shape[0]):
+        out[i] = out[i] or loss.dual_lower(y[i]) < a[i] < loss.dual_upper(y[i])
+
+
+@kernel
 def free_rows(loss, y, s, a, out):
     """The rows that are at no bound, into out; returns how many there are."""
     count = 0
@@ -156,14 +182,31 @@ def ascend_on_face(
         return 1, m, False
     ridge = RIDGE * float(diagonal.mean()) + SHORT * math.sqrt(float(g @ g) / m) / float(s[face].mean())
     diagonal += ridge
-    count = peak_of_face(loss, rows, face, ground, diagonal, ridge, *weights, g, sums, PRODUCTS, ACCURACY, t)
+    balanced = sigma > 0.0
+    count = peak_of_face(loss, rows, face, ground, diagonal, ridge, mu, balanced, g, sums, PRODUCTS, ACCURACY, t)
     rises = move_within_bounds(loss, rows, face, y, s, a, ground, *weights, g, sums, t, product)
     if rises:
         a[face] += t / s[face]
         clip_to_domain(loss, y, a.copy(), a)
         v -= sums  # of the last product, which was that of t
-        intercept[0] -= t.sum()
+        if balanced:
+            intercept[0] -= t.sum()
+            settle(loss, rows, y, s, a, v, face, g - product, intercept)
     return count + 2, m, rises
+
+
+def settle(loss: Any, rows: Any, y: Any, s: Any, a: Any, v: Any, face: Any, g: np.ndarray, intercept: np.ndarray) -> None:
+    """Balance the point, and let b be what the rows at no bound ask for: the mean of their slopes vanishes."""
+    free = np.zeros(len(y), dtype=bool)
+    mark_free(loss, y, a, free)
+    free = free[face]
+    excess, sigma = float(intercept[2] - intercept[0]), float(intercept[1])
+    change = np.empty(len(y))
+    if balance(loss, y, s, a, excess, change):
+        combine(rows, change, v)
+        excess = 0.0
+    b = intercept[0] * sigma - (float(g[free].mean()) if free.any() else 0.0)
+    intercept[0], intercept[2] = b / sigma, b / sigma + excess
 
 
 def climb(loss: Any, rows: Any, y: np.ndarray, s: np.ndarray, here: Here, mu: float, goal: float = 0.0) -> int:

@@ -54,7 +54,7 @@ class _State(State):
             problem.penalty.strong_convexity + 1.0 / self.sigma,
             a,
             self.centre / self.sigma,
-            (self.centre_b / self.sigma, self.sigma if problem.fit_intercept else 0.0),
+            self.centre_b,
         )
 
 

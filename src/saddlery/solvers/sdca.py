@@ -25,6 +25,7 @@ import numpy as np
 from saddlery.matrix import Matrix
 from saddlery.parts import kernel
 from saddlery.point import Point
+from saddlery.solvers.balance import recentre
 from saddlery.solvers.base import Needs, Solver, State
 
 __all__ = [
@@ -80,6 +81,8 @@ def dual_epoch(loss, penalty, rows, y, s, steps, order, a, v, intercept):
                 v[rows.position(i, p)] += change * rows.entry(p)
     return met * every
 
+import os
+PER_EPOCH = bool(os.environ.get("PER_EPOCH"))
 
 @kernel
 def gap_at_end(loss, met, before):
@@ -112,6 +115,8 @@ def dual_epochs(loss, penalty, rows, y, s, steps, order, seed, a, v, intercept, 
         shuffle(rows, order, seed)
         before, met = met, dual_epoch(loss, penalty, rows, y, s, steps, order, a, v, intercept)
         expected = gap_at_end(loss, met, before)
+        if PER_EPOCH and intercept[1] > 0.0:
+            recentre(loss, intercept)
         count += 1
     return count, met, expected
 
@@ -232,7 +237,7 @@ class SDCA(Solver):
     def epochs(self, problem: Any, state: _State, count: int, goal: float) -> int:
         """At most `count` epochs over small data in one call, fewer if the gap is expected to fall to a goal; returns how many."""
         data = (problem.matrix.rows, problem.y, problem.s, state.steps, np.arange(problem.n), new_seed(state.rng))
-        here = (state.a, state.v, np.zeros(2), state.met, goal, count)
+        here = (state.a, state.v, np.zeros(3), state.met, goal, count)
         count, state.met, expected = dual_epochs(problem.loss, problem.penalty, *data, *here)
         state.expected_gap = expected / (problem.scale or 1.0)
         state.accesses += 2 * count * problem.matrix.nnz
