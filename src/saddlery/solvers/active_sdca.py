@@ -20,23 +20,17 @@ import numpy as np
 
 from saddlery.matrix import Matrix
 from saddlery.matrix.partial import PartialMatrix
-from saddlery.matrix.vectors import combine
 from saddlery.parts import kernel
 from saddlery.penalties.base import map_each
 from saddlery.point import Point
-from saddlery.solvers.balance import SHARE, balance
+from saddlery.solvers.balance import LIFT, Offset, add_products, mark_free, offset_of, settle
 from saddlery.solvers.base import Needs, Solver, State
-from saddlery.solvers.dual_face import climb, mark_free
-from saddlery.solvers.sdca import IN_CACHE, dual_epoch_in_parts, dual_epochs, dual_steps, gap_at_end, new_seed, starting_dual
+from saddlery.solvers.dual_face import climb
+from saddlery.solvers.sdca import IN_CACHE, NONE, dual_epoch_in_parts, dual_epochs, dual_steps, gap_at_end, new_seed, starting_dual
 
-__all__ = ["ActiveSDCA", "DualSearch", "add_products", "block_of"]
+__all__ = ["ActiveSDCA", "DualSearch", "block_of"]
 
 
-import os
-UP=float(os.environ.get("UP","0.25"))
-DOWN=float(os.environ.get("DOWN","-0.1"))
-UPF=float(os.environ.get("UPF","3"))
-DOWNF=float(os.environ.get("DOWNF","0.2"))
 FIRST_EPOCHS = 4  # over blocks of more than half the rows
 BELOW, WITHIN = 0.5, 6.0  # share of the tolerance to aim at, from so many times the usual goal on
 NEAR_PEAK, NEARER = 0.01, 1e-4  # relative gaps below which exact moves are tried; the second where data are in cache
@@ -77,9 +71,7 @@ class DualSearch:
     def __init__(self, problem: Any, penalty: Any, mu: float, a: np.ndarray, origin: Any = None, b: float = 0.0):
         self.penalty, self.mu, self.a = penalty, mu, a
         self.origin = np.zeros(problem.d) if origin is None else origin
-        self.b, self.sigma = b, SHARE * float(problem.matrix.row_square_norms.mean()) / mu if problem.fit_intercept else 0.0
-        self.change = np.empty(problem.n)
-        self.excess, self.last_excess = 0.0, 0.0
+        self.b, self.excess, self.lift = b, 0.0, 1.0
         self.columns = np.zeros(problem.d, dtype=bool)
         self.searches = 0
         self.row_gap = np.zeros(problem.n)
@@ -147,13 +139,12 @@ class DualSearch:
         matrix = block_of(problem.matrix, rows, columns)
         y, s, a = problem.y[rows], problem.s[rows], self.a[rows]
         v = self.v.copy() if columns is None else self.v[columns]
-        centre = self.b / self.sigma if self.sigma > 0.0 else 0.0
-        intercept = np.array([centre - self.excess, self.sigma, centre])
-        steps = dual_steps(matrix.row_square_norms, s, self.mu, self.sigma)
+        offset, more = self.offset(problem, matrix, y, s, a, v)
+        steps = dual_steps(matrix.row_square_norms, s, self.mu, more)
         read = float(matrix.nnz)
         if 2 * len(rows) > problem.n or not matrix.compiled:  # most of them will be settled soon: look before they have cost much
             max_epochs = min(max_epochs, FIRST_EPOCHS)
-        here, goal = (a, v, intercept), share * self.gap
+        here, goal = (a, v, offset.numbers, offset.along), share * self.gap
         if matrix.compiled and matrix.nnz < IN_CACHE:  # all in one call
             data = (matrix.rows, y, s, steps, np.arange(len(rows)), new_seed(rng))
             count, _, expected = dual_epochs(problem.loss, self.penalty, *data, *here, math.inf, goal, max_epochs)
@@ -164,39 +155,37 @@ class DualSearch:
                 before, met = met, dual_epoch_in_parts(problem.loss, self.penalty, matrix, y, s, steps, rng, *here)
                 expected, max_epochs, read = gap_at_end(problem.loss, met, before), max_epochs - 1, read + 2.0 * matrix.nnz
         if expected > goal and self.has_faces(problem, matrix):
-            read += 2.0 * matrix.nnz / len(rows) * climb(problem.loss, matrix.rows, y, s, here, self.mu, end)
+            read += 2.0 * matrix.nnz / len(rows) * climb(problem.loss, matrix, y, s, a, v, offset, self.mu, end)
+        if problem.fit_intercept:
+            self.leave(problem, matrix, y, s, a, v, offset)
         moves = a - self.a[rows]
         self.a[rows] = a
-        self.b = float(intercept[0] * self.sigma)
         if columns is None:  # v was kept current for all of them
             self.v = v
+            return read
+        change = np.zeros(problem.n)
+        change[rows] = -s * moves
+        add_products(problem.matrix, change, self.v)
+        return read + 0.5 * problem.matrix.nnz
+
+    def offset(self, problem: Any, matrix: Matrix, y: Any, s: Any, a: Any, v: Any) -> tuple[Offset, Any]:
+        """The intercept for an ascent on a block, and what it adds to the curvature of its rows."""
+        if not problem.fit_intercept:
+            return Offset(*NONE), 0.0
+        central = matrix.compiled and getattr(self.penalty, "is_round", False)
+        self.excess = float(problem.s @ self.a)
+        offset = offset_of(problem.loss, matrix, y, s, a, v, self.mu, self.b, self.excess, self.lift, central)
+        return offset, offset.numbers[3] - 2.0 * offset.along
+
+    def leave(self, problem: Any, matrix: Matrix, y: Any, s: Any, a: Any, v: Any, offset: Offset) -> None:
+        """Balance the block, and take the intercept from it."""
+        excess, product, centre, _, sigma = offset.numbers
+        if settle(problem.loss, matrix, y, s, a, v, offset):
+            self.excess = 0.0
         else:
-            change = np.zeros(problem.n)
-            change[rows] = -s * moves
-            add_products(problem.matrix, change, self.v)
-            read += 0.5 * problem.matrix.nnz
-        if self.sigma > 0.0:
-            self.excess = float(problem.s @ self.a)
-            moved = balance(problem.loss, problem.y, problem.s, self.a, self.excess, self.change)
-            if moved:
-                add_products(problem.matrix, self.change, self.v)
-            ratio = self.excess / self.last_excess if self.last_excess else 0.0
-            if ratio > UP:
-                self.sigma *= UPF
-            elif ratio < DOWN:
-                self.sigma *= DOWNF
-            self.last_excess = self.excess
-            if moved:
-                self.excess = 0.0
-        return read
-
-
-def add_products(matrix: Matrix, a: np.ndarray, out: np.ndarray) -> None:
-    """out += X' a, reading only the rows where a is not zero."""
-    if matrix.compiled:
-        combine(matrix.rows, a, out)
-    else:
-        out += matrix.rmatvec(a)
+            self.excess, self.lift = float(excess), LIFT * self.lift
+        _, product, centre, _, _ = offset.numbers
+        self.b = float(centre - product - sigma * self.excess)
 
 
 def block_of(matrix: Matrix, rows: np.ndarray, columns: np.ndarray | None) -> Matrix:

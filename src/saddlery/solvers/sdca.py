@@ -25,10 +25,10 @@ import numpy as np
 from saddlery.matrix import Matrix
 from saddlery.parts import kernel
 from saddlery.point import Point
-from saddlery.solvers.balance import recentre
 from saddlery.solvers.base import Needs, Solver, State
 
 __all__ = [
+    "NONE",
     "SDCA",
     "dual_epoch",
     "dual_epoch_in_parts",
@@ -49,22 +49,23 @@ IN_CACHE = 1_000_000  # entries that are read in any order as fast
 # kinks to half (over 21 tolerances, text of 5000 x 30,000: 4.05 -> 3.83 epochs with logistic loss, 5.76 -> 5.51 with squared
 # hinge).
 FAST, REACH, LEG = 0.4, 3.0, 0.3
+NONE = (np.zeros(5), np.zeros(1))  # the offset where there is no intercept
 TOGETHER, LARGEST_GROUP, LEAST_GROUPS = 2048, 16, 64  # entries and rows that are visited one after the other; groups of them
 
 
 @kernel(fast_sums=True)
-def dual_epoch(loss, penalty, rows, y, s, steps, order, a, v, intercept):
+def dual_epoch(loss, penalty, rows, y, s, steps, order, a, v, intercept, along):
     """For rows i in order: a_i = prox of tau_i l* at a_i + tau_i z_i, then v -= s_i da_i x_i (paper's (13), row by row).
 
-    `intercept` is [v_b, sigma]: with sigma > 0 there is an intercept b = v_b sigma, a coordinate of its own. Returns the sum of the
-    gaps s_i (l(z_i) + l*(a_i) - z_i a_i) that the rows had when they were met (of some of them, raised, if there are many).
+    `intercept` and `along` are the offset of a free intercept (balance.py), or zeros. Returns the sum of the gaps
+    s_i (l(z_i) + l*(a_i) - z_i a_i) that the rows had when they were met (of some of them, raised, if there are many).
     """
-    every, met = 1 + order.shape[0] // JUDGED, 0.0
+    every, met, free = 1 + order.shape[0] // JUDGED, 0.0, intercept[3] > 0.0
     for k in range(order.shape[0]):
         i = order[k]
         if s[i] == 0.0:
             continue
-        z = intercept[0] * intercept[1]
+        z = intercept[2] - intercept[1] - (intercept[3] - along[i]) * intercept[0] if free else 0.0
         for p in range(rows.first(i), rows.last(i)):
             z += rows.entry(p) * penalty.coordinate_map(v[rows.position(i, p)])
         if k % every == 0:
@@ -76,13 +77,13 @@ def dual_epoch(loss, penalty, rows, y, s, steps, order, a, v, intercept):
         if move != 0.0:
             a[i] += move
             change = -s[i] * move
-            intercept[0] += change
+            if free:
+                intercept[0] -= change
+                intercept[1] += change * along[i]
             for p in range(rows.first(i), rows.last(i)):
                 v[rows.position(i, p)] += change * rows.entry(p)
     return met * every
 
-import os
-PER_EPOCH = bool(os.environ.get("PER_EPOCH"))
 
 @kernel
 def gap_at_end(loss, met, before):
@@ -108,15 +109,13 @@ def shuffle(rows, order, seed):
 
 
 @kernel
-def dual_epochs(loss, penalty, rows, y, s, steps, order, seed, a, v, intercept, met, goal, most):
+def dual_epochs(loss, penalty, rows, y, s, steps, order, seed, a, v, intercept, along, met, goal, most):
     """At most so many epochs, until the gap is expected to be at a goal; how many, what was met last, and what is expected."""
     count, expected = 0, math.inf
     while count < most and expected > goal:
         shuffle(rows, order, seed)
-        before, met = met, dual_epoch(loss, penalty, rows, y, s, steps, order, a, v, intercept)
+        before, met = met, dual_epoch(loss, penalty, rows, y, s, steps, order, a, v, intercept, along)
         expected = gap_at_end(loss, met, before)
-        if PER_EPOCH and intercept[1] > 0.0:
-            recentre(loss, intercept)
         count += 1
     return count, met, expected
 
@@ -147,7 +146,7 @@ def random_order(rng: np.random.Generator, vectors: Any, n: int, entries: int) -
 
 
 def dual_epoch_in_parts(
-    loss: Any, penalty: Any, matrix: Matrix, y: Any, s: Any, steps: Any, rng: np.random.Generator, a: Any, v: Any, intercept: Any
+    loss: Any, penalty: Any, matrix: Matrix, y: Any, s: Any, steps: Any, rng: np.random.Generator, a: Any, v: Any, intercept: Any, along: Any
 ) -> float:
     """One epoch over all rows in random order; of data that are read in parts, over the rows of one part after the other.
 
@@ -156,13 +155,13 @@ def dual_epoch_in_parts(
     met = 0.0
     for part, block in matrix.row_parts(rng):
         order = row_order(rng, block)
-        met += dual_epoch(loss, penalty, block.rows, y[part], s[part], steps[part], order, a[part], v, intercept)
+        met += dual_epoch(loss, penalty, block.rows, y[part], s[part], steps[part], order, a[part], v, intercept, along[part] if len(along) > 1 else along)
     return met
 
 
-def dual_steps(square_norms: np.ndarray, s: np.ndarray, mu: float, sigma: float = 0.0) -> np.ndarray:
-    """tau_i = 1 / (s_i (||x_i||^2 / mu + sigma)); 0 marks rows without entries or weight."""
-    curvature = s * (square_norms / mu + sigma)
+def dual_steps(square_norms: np.ndarray, s: np.ndarray, mu: float, more: Any = 0.0) -> np.ndarray:
+    """tau_i = 1 / (s_i (||x_i||^2 / mu + more_i)); 0 marks rows without entries or weight."""
+    curvature = s * (square_norms / mu + more)
     return np.divide(1.0, curvature, out=np.zeros_like(curvature), where=curvature > 0.0)
 
 
@@ -220,7 +219,7 @@ class SDCA(Solver):
 
     def step(self, problem: Any, state: _State) -> None:
         parts, numbers = (problem.loss, problem.penalty), (problem.y, problem.s, state.steps)
-        here = (state.a, state.v, np.zeros(2))
+        here = (state.a, state.v, *NONE)
         if not problem.matrix.compiled:
             met = dual_epoch_in_parts(*parts, problem.matrix, *numbers, state.rng, *here)
         elif state.has_last_leg(problem.scale):
@@ -237,7 +236,7 @@ class SDCA(Solver):
     def epochs(self, problem: Any, state: _State, count: int, goal: float) -> int:
         """At most `count` epochs over small data in one call, fewer if the gap is expected to fall to a goal; returns how many."""
         data = (problem.matrix.rows, problem.y, problem.s, state.steps, np.arange(problem.n), new_seed(state.rng))
-        here = (state.a, state.v, np.zeros(3), state.met, goal, count)
+        here = (state.a, state.v, *NONE, state.met, goal, count)
         count, state.met, expected = dual_epochs(problem.loss, problem.penalty, *data, *here)
         state.expected_gap = expected / (problem.scale or 1.0)
         state.accesses += 2 * count * problem.matrix.nnz
