@@ -80,7 +80,6 @@ class DualSearch:
 
     def complete(self, problem: Any) -> float:
         """Compute v and the search data from a alone; returns the number of entries read."""
-        self.excess = float(problem.s @ self.a)
         self.v = self.origin - problem.matrix.rmatvec(problem.s * self.a)
         return problem.matrix.nnz + self.search(problem)
 
@@ -172,9 +171,13 @@ class DualSearch:
         """The intercept for an ascent on a block, and what it adds to the curvature of its rows."""
         if not problem.fit_intercept:
             return Offset(*NONE), 0.0
-        central = matrix.compiled and getattr(self.penalty, "is_round", False)
         self.excess = float(problem.s @ self.a)
-        offset = offset_of(problem.loss, matrix, y, s, a, v, self.mu, self.b, self.excess, self.lift, central)
+        used = None
+        if matrix.compiled:
+            used = np.empty(len(v))
+            map_each(self.penalty, v, used)
+            used = used != 0.0
+        offset = offset_of(problem.loss, matrix, y, s, a, v, self.mu, self.b, self.excess, self.lift, used)
         return offset, offset.numbers[3] - 2.0 * offset.along
 
     def leave(self, problem: Any, matrix: Matrix, y: Any, s: Any, a: Any, v: Any, offset: Offset) -> None:

@@ -73,15 +73,16 @@ def balance(loss, y, s, a, excess, change):
     return True
 
 
-def offset_of(loss: Any, matrix: Matrix, y: Any, s: Any, a: Any, v: np.ndarray, mu: float, b: float, excess: float, lift: float, central: bool) -> Offset:
+def offset_of(loss: Any, matrix: Matrix, y: Any, s: Any, a: Any, v: np.ndarray, mu: float, b: float, excess: float, lift: float, used: Any) -> Offset:
     """The offset around the intercept b, for an ascent on these rows; `central` says whether w = v / mu, as m asks for."""
     sizes, along, level, m, product = matrix.row_square_norms, np.zeros(len(y)), 0.0, None, 0.0
-    if central:
+    if used is not None:
         free = np.zeros(len(y), dtype=bool)
         mark_free(loss, y, a, free)
         weights = s * free if free.any() else s
         m = np.zeros(len(v))
         add_products(matrix, weights / weights.sum(), m)
+        m *= used
         along, level, product = matrix.matvec(m) / mu, float(m @ m) / mu, float(m @ v) / mu
     curvature = sizes / mu - 2.0 * along + level
     sigma = SHARE * lift * float(curvature.mean())
