@@ -32,8 +32,9 @@ from saddlery.penalties.base import map_each
 from saddlery.point import Point
 from saddlery.problems.linear import DualPoint, conjugate_terms, mean_loss
 from saddlery.solvers.active_sdca import row_gaps
+from saddlery.solvers.balance import NONE
 from saddlery.solvers.base import Needs, Solver, State
-from saddlery.solvers.sdca import NONE, dual_epoch, dual_steps
+from saddlery.solvers.sdca import dual_epoch, dual_steps
 
 __all__ = ["DaskSDCA"]
 

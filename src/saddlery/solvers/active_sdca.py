@@ -23,10 +23,10 @@ from saddlery.matrix.partial import PartialMatrix
 from saddlery.parts import kernel
 from saddlery.penalties.base import map_each
 from saddlery.point import Point
-from saddlery.solvers.balance import LIFT, Offset, add_products, mark_free, offset_of, settle
+from saddlery.solvers.balance import LIFT, NONE, SHARE, Offset, add_products, common_part, mark_free, offset_around, settle
 from saddlery.solvers.base import Needs, Solver, State
 from saddlery.solvers.dual_face import climb
-from saddlery.solvers.sdca import IN_CACHE, NONE, dual_epoch_in_parts, dual_epochs, dual_steps, gap_at_end, new_seed, starting_dual
+from saddlery.solvers.sdca import IN_CACHE, dual_epoch_in_parts, dual_epochs, dual_steps, gap_at_end, new_seed, starting_dual
 
 __all__ = ["ActiveSDCA", "DualSearch", "block_of"]
 
@@ -71,7 +71,8 @@ class DualSearch:
     def __init__(self, problem: Any, penalty: Any, mu: float, a: np.ndarray, origin: Any = None, b: float = 0.0):
         self.penalty, self.mu, self.a = penalty, mu, a
         self.origin = np.zeros(problem.d) if origin is None else origin
-        self.b, self.excess, self.lift = b, 0.0, 1.0
+        self.b, self.excess = b, float(problem.s @ a) if problem.fit_intercept else 0.0
+        self.sigma = self.least = SHARE * float(problem.matrix.row_square_norms.mean() or 1.0) / mu
         self.columns = np.zeros(problem.d, dtype=bool)
         self.searches = 0
         self.row_gap = np.zeros(problem.n)
@@ -89,7 +90,7 @@ class DualSearch:
         map_each(self.penalty, self.v, self.w)
         self.Xw = problem.margins(self.w)
         self.gap = row_gaps(problem.loss, problem.y, problem.s, self.Xw + self.b, self.a, self.row_gap)
-        self.gap += abs(self.excess)
+        self.gap += abs(self.excess)  # what it may cost to balance
         self.searches += 1
         return float(problem.matrix.nnz if self.columns.all() else problem.matrix.col_counts[self.w != 0.0].sum())
 
@@ -138,8 +139,8 @@ class DualSearch:
         matrix = block_of(problem.matrix, rows, columns)
         y, s, a = problem.y[rows], problem.s[rows], self.a[rows]
         v = self.v.copy() if columns is None else self.v[columns]
-        offset, more = self.offset(problem, matrix, y, s, a, v)
-        steps = dual_steps(matrix.row_square_norms, s, self.mu, more)
+        offset = self.offset(problem, matrix, y, s, a, v)
+        steps = dual_steps(matrix.row_square_norms, s, self.mu, offset.numbers[3] - 2.0 * offset.along)
         read = float(matrix.nnz)
         if 2 * len(rows) > problem.n or not matrix.compiled:  # most of them will be settled soon: look before they have cost much
             max_epochs = min(max_epochs, FIRST_EPOCHS)
@@ -167,28 +168,23 @@ class DualSearch:
         add_products(problem.matrix, change, self.v)
         return read + 0.5 * problem.matrix.nnz
 
-    def offset(self, problem: Any, matrix: Matrix, y: Any, s: Any, a: Any, v: Any) -> tuple[Offset, Any]:
-        """The intercept for an ascent on a block, and what it adds to the curvature of its rows."""
+    def offset(self, problem: Any, matrix: Matrix, y: Any, s: Any, a: Any, v: Any) -> Offset:
+        """The intercept as an ascent on a block sees it."""
         if not problem.fit_intercept:
-            return Offset(*NONE), 0.0
-        self.excess = float(problem.s @ self.a)
-        used = None
-        if matrix.compiled:
-            used = np.empty(len(v))
-            map_each(self.penalty, v, used)
-            used = used != 0.0
-        offset = offset_of(problem.loss, matrix, y, s, a, v, self.mu, self.b, self.excess, self.lift, used)
-        return offset, offset.numbers[3] - 2.0 * offset.along
+            return NONE
+        m = None
+        if matrix.compiled and getattr(self.penalty, "is_round", False):
+            m = common_part(problem.loss, matrix, y, s, a)
+        return offset_around(self.b, float(problem.s @ self.a), self.sigma, matrix, m, v, self.mu)
 
     def leave(self, problem: Any, matrix: Matrix, y: Any, s: Any, a: Any, v: Any, offset: Offset) -> None:
-        """Balance the block, and take the intercept from it."""
-        excess, product, centre, _, sigma = offset.numbers
+        """Balance the block, and take the intercept from it; where no row has room for it, sigma was too small to move b."""
         if settle(problem.loss, matrix, y, s, a, v, offset):
-            self.excess = 0.0
+            self.sigma = max(self.sigma / LIFT, self.least)
         else:
-            self.excess, self.lift = float(excess), LIFT * self.lift
-        _, product, centre, _, _ = offset.numbers
-        self.b = float(centre - product - sigma * self.excess)
+            self.sigma *= LIFT
+        self.excess = float(offset.numbers[0])
+        self.b = float(offset.numbers[2] - offset.numbers[1] - offset.numbers[4] * self.excess)
 
 
 def block_of(matrix: Matrix, rows: np.ndarray, columns: np.ndarray | None) -> Matrix:
@@ -222,7 +218,7 @@ class _State(State):
 
 @dataclass(frozen=True)
 class ActiveSDCA(Solver):
-    """Dual coordinate ascent on the rows and columns that matter; for any loss, strongly convex penalties, no intercept.
+    """Dual coordinate ascent on the rows and columns that matter; for any loss, strongly convex penalties, intercept or not.
 
     Parameters
     ----------
@@ -245,7 +241,12 @@ class ActiveSDCA(Solver):
     )
 
     def init(self, problem: Any, start: Point | None, rng: np.random.Generator) -> _State:
-        return _State(problem, starting_dual(problem, start), (0.0 if problem.loss.targets == "signs" else problem.constant) if start is None else start.b, rng)
+        if start is not None:
+            return _State(problem, starting_dual(problem, start), start.b, rng)
+        if problem.fit_intercept and problem.penalty.threshold > 0.0:  # its gradient tells which columns matter
+            return _State(problem, problem.constant_dual.copy(), problem.constant, rng)
+        # Of signs, no row is settled at b = 0; at the best constant half of them seem to be.
+        return _State(problem, np.zeros(problem.n), 0.0 if problem.loss.targets == "signs" else problem.constant, rng)
 
     def step(self, problem: Any, state: _State) -> None:
         dual = state.dual

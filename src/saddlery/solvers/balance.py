@@ -25,18 +25,20 @@ from saddlery.matrix import Matrix
 from saddlery.matrix.vectors import combine
 from saddlery.parts import kernel
 
-__all__ = ["LIFT", "Offset", "add_products", "balance", "mark_free", "offset_of", "settle"]
+__all__ = ["LIFT", "NONE", "SHARE", "Offset", "add_products", "balance", "common_part", "mark_free", "offset_around", "settle"]
 
-SHARE = 0.2  # of the mean curvature of a row: sigma
+SHARE = 0.2  # of the mean curvature of a row: sigma at first
 LIFT = 3.0  # factor of sigma where no row has room
 
 
 class Offset(NamedTuple):
-    """The intercept as dual ascent sees it; see the top of the file. `m` is the common part of the rows, None if it is zero."""
+    """The intercept as dual ascent sees it: `intercept` and `along` of the top of the file."""
 
     numbers: np.ndarray
     along: np.ndarray
-    m: np.ndarray | None = None
+
+
+NONE = Offset(np.zeros(5), np.zeros(1))  # where there is no intercept
 
 
 @kernel
@@ -73,20 +75,23 @@ def balance(loss, y, s, a, excess, change):
     return True
 
 
-def offset_of(loss: Any, matrix: Matrix, y: Any, s: Any, a: Any, v: np.ndarray, mu: float, b: float, excess: float, lift: float, used: Any) -> Offset:
-    """The offset around the intercept b, for an ascent on these rows; `central` says whether w = v / mu, as m asks for."""
-    sizes, along, level, m, product = matrix.row_square_norms, np.zeros(len(y)), 0.0, None, 0.0
-    if used is not None:
-        free = np.zeros(len(y), dtype=bool)
-        mark_free(loss, y, a, free)
-        weights = s * free if free.any() else s
-        m = np.zeros(len(v))
-        add_products(matrix, weights / weights.sum(), m)
-        m *= used
-        along, level, product = matrix.matvec(m) / mu, float(m @ m) / mu, float(m @ v) / mu
-    curvature = sizes / mu - 2.0 * along + level
-    sigma = SHARE * lift * float(curvature.mean())
-    return Offset(np.array([excess, product, b + product, sigma + level, sigma]), along, m)
+def common_part(loss: Any, matrix: Matrix, y: np.ndarray, s: np.ndarray, a: np.ndarray) -> np.ndarray:
+    """The mean of the rows at no bound, of all rows if there are none."""
+    free = np.zeros(len(y), dtype=bool)
+    mark_free(loss, y, a, free)
+    weights = s * free
+    total = float(weights.sum())
+    m = np.zeros(matrix.shape[1])
+    add_products(matrix, weights / total if total > 0.0 else s / (s.sum() or 1.0), m)
+    return m
+
+
+def offset_around(b: float, excess: float, sigma: float, matrix: Matrix, m: np.ndarray | None, v: np.ndarray, mu: float) -> Offset:
+    """The offset of an ascent that starts at the intercept b; `m` is None for zero, where w is not v / mu."""
+    if m is None:
+        return Offset(np.array([excess, 0.0, b, sigma, sigma]), np.zeros(matrix.shape[0]))
+    product = float(m @ v) / mu
+    return Offset(np.array([excess, product, b + product, sigma + float(m @ m) / mu, sigma]), matrix.matvec(m) / mu)
 
 
 def settle(loss: Any, matrix: Matrix, y: Any, s: Any, a: Any, v: np.ndarray, offset: Offset) -> bool:

@@ -25,10 +25,10 @@ import numpy as np
 from saddlery.matrix import Matrix
 from saddlery.parts import kernel
 from saddlery.point import Point
+from saddlery.solvers.balance import NONE
 from saddlery.solvers.base import Needs, Solver, State
 
 __all__ = [
-    "NONE",
     "SDCA",
     "dual_epoch",
     "dual_epoch_in_parts",
@@ -49,7 +49,6 @@ IN_CACHE = 1_000_000  # entries that are read in any order as fast
 # kinks to half (over 21 tolerances, text of 5000 x 30,000: 4.05 -> 3.83 epochs with logistic loss, 5.76 -> 5.51 with squared
 # hinge).
 FAST, REACH, LEG = 0.4, 3.0, 0.3
-NONE = (np.zeros(5), np.zeros(1))  # the offset where there is no intercept
 TOGETHER, LARGEST_GROUP, LEAST_GROUPS = 2048, 16, 64  # entries and rows that are visited one after the other; groups of them
 
 
@@ -146,16 +145,16 @@ def random_order(rng: np.random.Generator, vectors: Any, n: int, entries: int) -
 
 
 def dual_epoch_in_parts(
-    loss: Any, penalty: Any, matrix: Matrix, y: Any, s: Any, steps: Any, rng: np.random.Generator, a: Any, v: Any, intercept: Any, along: Any
+    loss: Any, penalty: Any, matrix: Matrix, y: Any, s: Any, steps: Any, rng: np.random.Generator, a: Any, v: Any, *offset: Any
 ) -> float:
     """One epoch over all rows in random order; of data that are read in parts, over the rows of one part after the other.
 
     Returns the gap as it was met on the way.
     """
-    met = 0.0
+    met, (numbers, along) = 0.0, offset
     for part, block in matrix.row_parts(rng):
-        order = row_order(rng, block)
-        met += dual_epoch(loss, penalty, block.rows, y[part], s[part], steps[part], order, a[part], v, intercept, along[part] if len(along) > 1 else along)
+        order, here = row_order(rng, block), along[part] if numbers[3] > 0.0 else along
+        met += dual_epoch(loss, penalty, block.rows, y[part], s[part], steps[part], order, a[part], v, numbers, here)
     return met
 
 
