@@ -83,7 +83,7 @@ def test_svms_on_tall_arrays_are_for_newton_and_on_sparse_data_for_dual_ascent(i
     )
     assert sd.solvers.available(small)[0] == "interior_point"
     assert sd.solvers.available(tall)[0] == "augmented_newton"
-    assert {sd.solvers.available(problem)[0] for problem in (wide, sparse)} == {"proximal_point" if intercept else "active_sdca"}
+    assert {sd.solvers.available(problem)[0] for problem in (wide, sparse)} == {"active_sdca"}
 
 
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "logistic"])

@@ -11,6 +11,7 @@ from saddlery.matrix import Matrix
 from saddlery.solvers import sdca
 from saddlery.solvers.active_sdca import DualSearch
 from saddlery.solvers.auto import choose
+from saddlery.solvers.balance import NONE, balance, common_part, offset_around
 from saddlery.solvers.dual_face import ascend_on_face, climb
 from saddlery.solvers.newton_cg import model_product
 from saddlery.solvers.newton_search import balancing_shift, model_slopes
@@ -88,29 +89,31 @@ def test_dual_step_is_the_prox():
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
-@pytest.mark.parametrize("sigma", [0.0, 0.3])
-def test_ascent_on_a_face(loss, sigma):
-    """The dual rises, bounds are kept, v and the intercept follow; without bounds in the way the slopes vanish."""
+@pytest.mark.parametrize("kind", ["no intercept", "as they are", "centred"])
+def test_ascent_on_a_face(loss, kind):
+    """The dual rises, bounds and balance are kept, v and the intercept follow; without bounds in the way the slopes vanish."""
     X, y = noisy(60, 30)
+    X = X + 0.5
     problem = sd.LinearProblem(X, y, loss=loss, penalty=sd.penalties.L2(MU))
     rng = np.random.default_rng(3)
     a = -y * np.where(rng.random(60) < 0.5, rng.uniform(0.3, 0.7, 60), 0.0)
-    before, free = a.copy(), a != 0.0
-    v, intercept = -X.T @ (problem.s * a), np.array([-problem.s @ a, sigma])
-
-    def value(a):
-        return problem.dual(a) - 0.5 * sigma * (problem.s @ a) ** 2
-
-    ascend_on_face(loss, problem.matrix.rows, y, problem.s, a, v, intercept, MU)
-    assert value(a) > value(before)
+    free, data, offset = a != 0.0, (problem.matrix, y, problem.s), NONE
+    if kind != "no intercept":
+        assert balance(loss, y, problem.s, a, float(problem.s @ a), np.empty(60))
+        m = common_part(loss, *data, a) if kind == "centred" else None
+        offset = offset_around(0.3, 0.0, 40.0, problem.matrix, m, -X.T @ (problem.s * a), MU)
+    before, v = a.copy(), -X.T @ (problem.s * a)
+    ascend_on_face(loss, *data, a, v, offset, MU)
+    assert problem.dual(a) > problem.dual(before)
     assert np.array_equal(a[~free], before[~free])
     assert np.isfinite(loss.conjugate(y, a)).all()
     np.testing.assert_allclose(v, -X.T @ (problem.s * a), atol=1e-12)
-    assert intercept[0] == pytest.approx(-problem.s @ a)
-    for _ in range(30):
-        ascend_on_face(loss, problem.matrix.rows, y, problem.s, a, v, intercept, MU)
+    for _ in range(60):
+        ascend_on_face(loss, *data, a, v, offset, MU)
+    if kind != "no intercept":
+        assert abs(problem.s @ a) < 1e-14
     inside = free & (np.abs(a) > 0.0) & ((np.abs(a) < 1.0) | isinstance(loss, sd.losses.SquaredHinge))
-    slopes = X @ v / MU + intercept[0] * sigma - y - loss.conjugate_bend * a
+    slopes = X @ v / MU + offset.numbers[2] - offset.numbers[1] - y - loss.conjugate_bend * a
     assert np.count_nonzero(inside) >= 5
     assert np.abs(slopes[inside]).max() < 1e-3
 
@@ -182,7 +185,7 @@ def test_auto_takes_dual_sweeps_where_l2_is_strong_and_newton_for_wide_regressio
     words = sp.random_array((600, 1200), density=0.01, format="csr", rng=rng)
     for loss in ("squared", "huber", "logistic", "smooth_hinge"):
         assert chosen(loss, words, 1.0, fit_intercept=True) == "sdca"
-    assert chosen("hinge", words, 1.0, fit_intercept=True) == "proximal_point"
+    assert chosen("hinge", words, 1.0, fit_intercept=True) == "active_sdca"
     assert chosen("squared_hinge", wide, 1e-3) == "active_sdca"
     assert chosen("logistic", wide, 1e-3) == "active_sdca"
     assert chosen("logistic", wide, 1e-4) == "newton_cg"
@@ -304,11 +307,10 @@ def test_climb_ends_at_its_goal(loss):
     for _ in range(4):
         search.sweep(problem, rng, 0.0, 10, 0.01)
         search.search(problem)
-    here = (search.a, search.v, search.intercept)
-    args = (problem.loss, problem.matrix.rows, y, problem.s)
+    args = (problem.loss, problem.matrix, y, problem.s, search.a, search.v, NONE, search.mu)
     goal = 1e-9
-    climb(*args, here, search.mu, goal)
-    assert ascend_on_face(*args, *here, search.mu, goal)[2] is False
+    climb(*args, goal)
+    assert ascend_on_face(*args, goal)[2] is False
     search.search(problem)
     free = (np.abs(search.a) > 0.0) & ((np.abs(search.a) < 1.0) | (loss == "squared_hinge"))
     assert np.count_nonzero(free) > 5

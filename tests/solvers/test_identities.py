@@ -6,6 +6,7 @@ import pytest
 import saddlery as sd
 from saddlery.penalties import L2, ElasticNet
 from saddlery.solvers.active_sdca import DualSearch, row_gaps
+from saddlery.solvers.balance import NONE
 from saddlery.solvers.dgpd import greedy_column, greedy_row, greedy_steps
 from saddlery.solvers.dgpd_active import simultaneous_update
 from saddlery.solvers.primal_cd import PrimalCD
@@ -30,7 +31,7 @@ def test_sdca_never_lowers_the_dual(any_loss, penalty, make_problem):
     for _ in range(3):
         for i in state.rng.permutation(problem.n):
             data = problem.matrix.rows, problem.y, problem.s
-            dual_epoch(any_loss, problem.penalty, *data, state.steps, np.array([i]), state.a, state.v, np.zeros(2))
+            dual_epoch(any_loss, problem.penalty, *data, state.steps, np.array([i]), state.a, state.v, *NONE)
             new = problem.dual(state.a)
             assert new >= value - 1e-14
             value = new

@@ -59,7 +59,7 @@ def test_refused_before_compiling_with_names_that_can():
     [
         ("sdca", "logistic", L1(0.1), False, "a strongly convex penalty"),
         ("sdca", "hinge", L2(0.1), True, "a problem without intercept, or a smooth loss \\(the hinge loss is not\\)"),
-        ("active_sdca", "logistic", L2(0.1), True, "a problem without intercept"),
+        ("spdc", "logistic", L2(0.1), True, "a problem without intercept"),
         ("prox_newton", "hinge", L2(0.1), False, "a smooth loss \\(the hinge loss is not\\)"),
         ("sdca", "logistic", ElasticNet(0.1, 1.0), False, "a strongly convex penalty"),
         (

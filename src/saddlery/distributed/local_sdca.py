@@ -32,6 +32,7 @@ from saddlery.penalties.base import map_each
 from saddlery.point import Point
 from saddlery.problems.linear import DualPoint, conjugate_terms, mean_loss
 from saddlery.solvers.active_sdca import row_gaps
+from saddlery.solvers.balance import NONE
 from saddlery.solvers.base import Needs, Solver, State
 from saddlery.solvers.sdca import dual_epoch, dual_steps
 
@@ -73,10 +74,10 @@ class Ascent(Visitor):
         rows = np.flatnonzero(terms * s.sum() > ACTIVE * gap)
         weights = task.runs * s
         steps = dual_steps(block.matrix.row_square_norms, weights, task.penalty.strong_convexity)
-        rng, none = np.random.default_rng([task.seed, block.number]), np.zeros(2)
+        rng = np.random.default_rng([task.seed, block.number])
         for _ in range(task.epochs if len(rows) else 0):
             order = rng.permutation(rows)
-            dual_epoch(task.loss, task.penalty, block.matrix.rows, y, weights, steps, order, a, self.v, none)
+            dual_epoch(task.loss, task.penalty, block.matrix.rows, y, weights, steps, order, a, self.v, *NONE)
         return a
 
     def sums(self) -> dict[str, Any]:

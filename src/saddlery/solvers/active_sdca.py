@@ -20,15 +20,15 @@ import numpy as np
 
 from saddlery.matrix import Matrix
 from saddlery.matrix.partial import PartialMatrix
-from saddlery.matrix.vectors import combine
 from saddlery.parts import kernel
 from saddlery.penalties.base import map_each
 from saddlery.point import Point
+from saddlery.solvers.balance import LIFT, NONE, SHARE, Offset, add_products, common_part, mark_free, offset_around, settle
 from saddlery.solvers.base import Needs, Solver, State
 from saddlery.solvers.dual_face import climb
 from saddlery.solvers.sdca import IN_CACHE, dual_epoch_in_parts, dual_epochs, dual_steps, gap_at_end, new_seed, starting_dual
 
-__all__ = ["ActiveSDCA", "DualSearch", "add_products", "block_of"]
+__all__ = ["ActiveSDCA", "DualSearch", "block_of"]
 
 
 FIRST_EPOCHS = 4  # over blocks of more than half the rows
@@ -49,13 +49,6 @@ def row_gaps(loss, y, s, z, a, out):
     return total
 
 
-@kernel
-def mark_free(loss, y, a, out):
-    """out_i becomes true where a_i lies strictly between its bounds."""
-    for i in range(y.shape[0]):
-        out[i] = out[i] or loss.dual_lower(y[i]) < a[i] < loss.dual_upper(y[i])
-
-
 class DualSearch:
     """A dual problem with linear term: max_a -G*(v) - sum_i s_i l*(a_i), v = origin - X'(s a), G strongly convex.
 
@@ -71,16 +64,15 @@ class DualSearch:
         Dual point to start from.
     origin : array of shape (d,), optional
         Linear term; zero by default.
-    intercept : (float, float)
-        Linear term of the intercept and its factor sigma (0: no intercept).
+    b : float
+        The intercept to start from, if there is one.
     """
 
-    def __init__(
-        self, problem: Any, penalty: Any, mu: float, a: np.ndarray, origin: Any = None, intercept: tuple[float, float] = (0.0, 0.0)
-    ):
+    def __init__(self, problem: Any, penalty: Any, mu: float, a: np.ndarray, origin: Any = None, b: float = 0.0):
         self.penalty, self.mu, self.a = penalty, mu, a
         self.origin = np.zeros(problem.d) if origin is None else origin
-        self.intercept_origin, self.sigma = intercept
+        self.b, self.excess = b, float(problem.s @ a) if problem.fit_intercept else 0.0
+        self.sigma = self.least = SHARE * float(problem.matrix.row_square_norms.mean() or 1.0) / mu
         self.columns = np.zeros(problem.d, dtype=bool)
         self.searches = 0
         self.row_gap = np.zeros(problem.n)
@@ -90,13 +82,7 @@ class DualSearch:
     def complete(self, problem: Any) -> float:
         """Compute v and the search data from a alone; returns the number of entries read."""
         self.v = self.origin - problem.matrix.rmatvec(problem.s * self.a)
-        self.intercept = np.array([self.intercept_origin - float(problem.s @ self.a), self.sigma])
         return problem.matrix.nnz + self.search(problem)
-
-    @property
-    def b(self) -> float:
-        """The intercept of the current point."""
-        return float(self.intercept[0] * self.intercept[1])
 
     def search(self, problem: Any) -> float:
         """w = map(v), margins, gaps of all rows; returns the number of entries read."""
@@ -104,6 +90,7 @@ class DualSearch:
         map_each(self.penalty, self.v, self.w)
         self.Xw = problem.margins(self.w)
         self.gap = row_gaps(problem.loss, problem.y, problem.s, self.Xw + self.b, self.a, self.row_gap)
+        self.gap += abs(self.excess)  # what it may cost to balance
         self.searches += 1
         return float(problem.matrix.nnz if self.columns.all() else problem.matrix.col_counts[self.w != 0.0].sum())
 
@@ -151,12 +138,13 @@ class DualSearch:
         rows = self.choose_rows(problem)
         matrix = block_of(problem.matrix, rows, columns)
         y, s, a = problem.y[rows], problem.s[rows], self.a[rows]
-        v, intercept = self.v.copy() if columns is None else self.v[columns], self.intercept.copy()
-        steps = dual_steps(matrix.row_square_norms, s, self.mu, self.sigma)
+        v = self.v.copy() if columns is None else self.v[columns]
+        offset = self.offset(problem, matrix, y, s, a, v)
+        steps = dual_steps(matrix.row_square_norms, s, self.mu, offset.numbers[3] - 2.0 * offset.along)
         read = float(matrix.nnz)
         if 2 * len(rows) > problem.n or not matrix.compiled:  # most of them will be settled soon: look before they have cost much
             max_epochs = min(max_epochs, FIRST_EPOCHS)
-        here, goal = (a, v, intercept), share * self.gap
+        here, goal = (a, v, offset.numbers, offset.along), share * self.gap
         if matrix.compiled and matrix.nnz < IN_CACHE:  # all in one call
             data = (matrix.rows, y, s, steps, np.arange(len(rows)), new_seed(rng))
             count, _, expected = dual_epochs(problem.loss, self.penalty, *data, *here, math.inf, goal, max_epochs)
@@ -167,10 +155,11 @@ class DualSearch:
                 before, met = met, dual_epoch_in_parts(problem.loss, self.penalty, matrix, y, s, steps, rng, *here)
                 expected, max_epochs, read = gap_at_end(problem.loss, met, before), max_epochs - 1, read + 2.0 * matrix.nnz
         if expected > goal and self.has_faces(problem, matrix):
-            read += 2.0 * matrix.nnz / len(rows) * climb(problem.loss, matrix.rows, y, s, here, self.mu, end)
+            read += 2.0 * matrix.nnz / len(rows) * climb(problem.loss, matrix, y, s, a, v, offset, self.mu, end)
+        if problem.fit_intercept:
+            self.leave(problem, matrix, y, s, a, v, offset)
         moves = a - self.a[rows]
         self.a[rows] = a
-        self.intercept = intercept
         if columns is None:  # v was kept current for all of them
             self.v = v
             return read
@@ -179,13 +168,23 @@ class DualSearch:
         add_products(problem.matrix, change, self.v)
         return read + 0.5 * problem.matrix.nnz
 
+    def offset(self, problem: Any, matrix: Matrix, y: Any, s: Any, a: Any, v: Any) -> Offset:
+        """The intercept as an ascent on a block sees it."""
+        if not problem.fit_intercept:
+            return NONE
+        m = None
+        if matrix.compiled and getattr(self.penalty, "is_round", False):
+            m = common_part(problem.loss, matrix, y, s, a)
+        return offset_around(self.b, float(problem.s @ self.a), self.sigma, matrix, m, v, self.mu)
 
-def add_products(matrix: Matrix, a: np.ndarray, out: np.ndarray) -> None:
-    """out += X' a, reading only the rows where a is not zero."""
-    if matrix.compiled:
-        combine(matrix.rows, a, out)
-    else:
-        out += matrix.rmatvec(a)
+    def leave(self, problem: Any, matrix: Matrix, y: Any, s: Any, a: Any, v: Any, offset: Offset) -> None:
+        """Balance the block, and take the intercept from it; where no row has room for it, sigma was too small to move b."""
+        if settle(problem.loss, matrix, y, s, a, v, offset):
+            self.sigma = max(self.sigma / LIFT, self.least)
+        else:
+            self.sigma *= LIFT
+        self.excess = float(offset.numbers[0])
+        self.b = offset.b
 
 
 def block_of(matrix: Matrix, rows: np.ndarray, columns: np.ndarray | None) -> Matrix:
@@ -207,9 +206,9 @@ def block_of(matrix: Matrix, rows: np.ndarray, columns: np.ndarray | None) -> Ma
 
 
 class _State(State):
-    def __init__(self, problem: Any, a: np.ndarray, rng: np.random.Generator):
+    def __init__(self, problem: Any, a: np.ndarray, b: float, rng: np.random.Generator):
         self.rng = rng
-        self.dual = DualSearch(problem, problem.penalty, problem.penalty.strong_convexity, a)
+        self.dual = DualSearch(problem, problem.penalty, problem.penalty.strong_convexity, a, b=b)
         self.foresee(problem)
 
     def foresee(self, problem: Any) -> None:
@@ -219,7 +218,7 @@ class _State(State):
 
 @dataclass(frozen=True)
 class ActiveSDCA(Solver):
-    """Dual coordinate ascent on the rows and columns that matter; for any loss, strongly convex penalties, no intercept.
+    """Dual coordinate ascent on the rows and columns that matter; for any loss, strongly convex penalties, intercept or not.
 
     Parameters
     ----------
@@ -238,12 +237,16 @@ class ActiveSDCA(Solver):
         loss=("dual_prox", "value", "conjugate"),
         penalty=("coordinate_map",),
         strongly_convex=True,
-        no_intercept=True,
         partial=True,
     )
 
     def init(self, problem: Any, start: Point | None, rng: np.random.Generator) -> _State:
-        return _State(problem, starting_dual(problem, start), rng)
+        if start is not None:
+            return _State(problem, starting_dual(problem, start), start.b, rng)
+        if problem.fit_intercept and problem.penalty.threshold > 0.0:  # its gradient tells which columns matter
+            return _State(problem, problem.constant_dual.copy(), problem.constant, rng)
+        # Of signs, no row is settled at b = 0; at the best constant half of them seem to be.
+        return _State(problem, np.zeros(problem.n), 0.0 if problem.loss.targets == "signs" else problem.constant, rng)
 
     def step(self, problem: Any, state: _State) -> None:
         dual = state.dual
@@ -262,7 +265,7 @@ class ActiveSDCA(Solver):
         return min(ends, BELOW) if ends * WITHIN >= self.share else self.share
 
     def point(self, problem: Any, state: _State) -> Point:
-        return Point(state.dual.w, 0.0, state.dual.a, state.dual.Xw, -state.dual.v, exact=True)
+        return Point(state.dual.w, state.dual.b, state.dual.a, state.dual.Xw, -state.dual.v, exact=True)
 
     def resync(self, problem: Any, state: _State) -> None:
         state.accesses += state.dual.complete(problem)

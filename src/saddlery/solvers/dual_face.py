@@ -17,12 +17,12 @@ from typing import Any
 
 import numpy as np
 
+from saddlery.matrix import Matrix
 from saddlery.parts import kernel
 from saddlery.problems.linear import clip_to_domain
+from saddlery.solvers.balance import Offset, mark_free, settle
 
 __all__ = ["ascend_on_face", "climb"]
-
-Here = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 ASCENTS = 10  # most in one climb
 PRODUCTS = 30  # most with the matrix, in one ascent
@@ -33,49 +33,67 @@ HALVINGS = 8  # of moves that cross bounds, before they end at the first one
 
 
 @kernel(fast_sums=True)
-def face_product(loss, rows, face, ground, mu, sigma, t, sums, out):
+def face_product(loss, rows, face, ground, mu, bend, along, t, sums, out):
     """out = K t; sums = X_F't is left behind. `ground` is the diagonal c / s."""
     sums[:] = 0.0
-    total = 0.0
+    total, common = 0.0, 0.0
     for k in range(face.shape[0]):
         total += t[k]
+        common += along[k] * t[k]
         rows.axpy(face[k], t[k], sums)
     for k in range(face.shape[0]):
-        out[k] = rows.dot(face[k], sums) / mu + sigma * total + ground[k] * t[k]
+        out[k] = rows.dot(face[k], sums) / mu + (bend - along[k]) * total - common + ground[k] * t[k]
 
 
 @kernel(fast_sums=True)
-def peak_of_face(loss, rows, face, ground, diagonal, ridge, mu, sigma, g, sums, most, accuracy, t):
-    """t = (K + ridge)^-1 g by conjugate gradients, scaled by the diagonal; returns the number of products."""
-    m = face.shape[0]
-    residual, direction, product = g.copy(), np.empty(m), np.empty(m)
-    size = 0.0
-    for k in range(m):
-        t[k] = 0.0
-        direction[k] = residual[k] / diagonal[k]
-        size += residual[k] * direction[k]
+def scale_residual(loss, residual, diagonal, balanced, out):
+    """out = r / diagonal, after r has lost what keeps that from balancing if it has to; returns r.out."""
+    mean, weight, size = 0.0, 0.0, 0.0
+    if balanced:
+        for k in range(residual.shape[0]):
+            mean += residual[k] / diagonal[k]
+            weight += 1.0 / diagonal[k]
+        mean /= weight
+    for k in range(residual.shape[0]):
+        residual[k] -= mean
+        out[k] = residual[k] / diagonal[k]
+        size += residual[k] * out[k]
+    return size
+
+
+@kernel(fast_sums=True)
+def peak_of_face(loss, rows, face, ground, diagonal, ridge, mu, bend, along, g, sums, most, accuracy, t):
+    """t = (K + ridge)^-1 g, or with an intercept the best t that balances: conjugate gradients, scaled by the diagonal.
+
+    Returns the number of products.
+    """
+    m, balanced = face.shape[0], bend > 0.0
+    residual, scaled, product = g.copy(), np.empty(m), np.empty(m)
+    size = scale_residual(loss, residual, diagonal, balanced, scaled)
+    direction = scaled.copy()
+    t[:] = 0.0
     start, count = size, 0
     while count < most and size > accuracy * start:
-        face_product(loss, rows, face, ground, mu, sigma, direction, sums, product)
+        face_product(loss, rows, face, ground, mu, bend, along, direction, sums, product)
         count += 1
-        bend = 0.0
+        curve = 0.0
         for k in range(m):
             product[k] += ridge * direction[k]
-            bend += direction[k] * product[k]
-        if bend <= 0.0:
+            curve += direction[k] * product[k]
+        if curve <= 0.0:
             break
-        step, last, size = size / bend, size, 0.0
+        step, last = size / curve, size
         for k in range(m):
             t[k] += step * direction[k]
             residual[k] -= step * product[k]
-            size += residual[k] * residual[k] / diagonal[k]
+        size = scale_residual(loss, residual, diagonal, balanced, scaled)
         for k in range(m):
-            direction[k] = residual[k] / diagonal[k] + size / last * direction[k]
+            direction[k] = scaled[k] + size / last * direction[k]
     return count
 
 
 @kernel(fast_sums=True)
-def move_within_bounds(loss, rows, face, y, s, a, ground, mu, sigma, g, sums, t, product):
+def move_within_bounds(loss, rows, face, y, s, a, ground, mu, bend, along, g, sums, t, product):
     """Shorten the moves t so that no bound is crossed and the dual rises; returns whether it does.
 
     Moves that lead out of the bounds end there. If the dual falls by that, all of them are halved before, and at last end where the
@@ -91,7 +109,7 @@ def move_within_bounds(loss, rows, face, y, s, a, ground, mu, sigma, g, sums, t,
             if abs(t[k]) > abs(room):
                 t[k], crossing = room, True
                 first = min(first, room / whole[k])
-        face_product(loss, rows, face, ground, mu, sigma, t, sums, product)
+        face_product(loss, rows, face, ground, mu, bend, along, t, sums, product)
         rise = 0.0
         for k in range(face.shape[0]):
             rise += t[k] * (g[k] - 0.5 * product[k])
@@ -102,7 +120,7 @@ def move_within_bounds(loss, rows, face, y, s, a, ground, mu, sigma, g, sums, t,
 
 
 @kernel(fast_sums=True)
-def face_slopes(loss, rows, face, y, s, a, v, b, mu, sigma, bend, g, ground, diagonal):
+def face_slopes(loss, rows, face, y, s, a, v, intercept, along, mu, conjugate_bend, g, ground, diagonal):
     """g, the diagonal c / s and that of K, for the rows of the face; returns their gap."""
     gap = 0.0
     for k in range(face.shape[0]):
@@ -110,11 +128,11 @@ def face_slopes(loss, rows, face, y, s, a, v, b, mu, sigma, bend, g, ground, dia
         square = 0.0
         for p in range(rows.first(i), rows.last(i)):
             square += rows.entry(p) * rows.entry(p)
-        z = rows.dot(i, v) / mu + b
+        z = rows.dot(i, v) / mu + intercept[2] - intercept[1] - (intercept[3] - along[k]) * intercept[0]
         gap += s[i] * (loss.value(y[i], z) + loss.conjugate(y[i], a[i]) - z * a[i])
-        g[k] = z - y[i] - bend * a[i]
-        ground[k] = bend / s[i]
-        diagonal[k] = square / mu + sigma + ground[k]
+        g[k] = z - y[i] - conjugate_bend * a[i]
+        ground[k] = conjugate_bend / s[i]
+        diagonal[k] = square / mu + intercept[3] - 2.0 * along[k] + ground[k]
     return gap
 
 
@@ -131,49 +149,62 @@ def free_rows(loss, y, s, a, out):
 
 def ascend_on_face(
     loss: Any,
-    rows: Any,
+    matrix: Matrix,
     y: np.ndarray,
     s: np.ndarray,
     a: np.ndarray,
     v: np.ndarray,
-    intercept: np.ndarray,
+    offset: Offset,
     mu: float,
     goal: float = 0.0,
 ) -> tuple[int, int, bool]:
-    """Move the free rows of a, and v and the intercept with them, if their gap is above a goal.
+    """Move the free rows of a, and v and the offset with them, if their gap is above a goal.
 
     Returns the number of products, that of rows, and whether the dual rose.
     """
-    room = np.empty(len(y), dtype=np.int64)
+    rows, numbers, room = matrix.rows, offset.numbers, np.empty(len(y), dtype=np.int64)
     face = room[: free_rows(loss, y, s, a, room)]
-    m, sigma, bend = len(face), float(intercept[1]), float(loss.conjugate_bend)
+    m, bend = len(face), float(numbers[3])
     if m < 2:
         return 0, m, False
     g, ground, diagonal, t, product = np.empty((5, m))
-    sums, weights = np.empty(len(v)), (mu, sigma)
-    gap = face_slopes(loss, rows, face, y, s, a, v, float(intercept[0]) * sigma, *weights, bend, g, ground, diagonal)
+    along = offset.along[face] if bend > 0.0 else np.zeros(m)
+    gap = face_slopes(loss, rows, face, y, s, a, v, numbers, along, mu, float(loss.conjugate_bend), g, ground, diagonal)
     if gap <= goal:
         return 1, m, False
     ridge = RIDGE * float(diagonal.mean()) + SHORT * math.sqrt(float(g @ g) / m) / float(s[face].mean())
     diagonal += ridge
+    sums, weights = np.empty(len(v)), (mu, bend, along)
     count = peak_of_face(loss, rows, face, ground, diagonal, ridge, *weights, g, sums, PRODUCTS, ACCURACY, t)
     rises = move_within_bounds(loss, rows, face, y, s, a, ground, *weights, g, sums, t, product)
     if rises:
         a[face] += t / s[face]
         clip_to_domain(loss, y, a.copy(), a)
         v -= sums  # of the last product, which was that of t
-        intercept[0] -= t.sum()
+        if bend > 0.0:
+            numbers[0] += t.sum()
+            numbers[1] -= along @ t
+            recentre(loss, matrix, y, s, a, v, offset, face, g - product)
     return count + 2, m, rises
 
 
-def climb(loss: Any, rows: Any, y: np.ndarray, s: np.ndarray, here: Here, mu: float, goal: float = 0.0) -> int:
+def recentre(loss: Any, matrix: Matrix, y: Any, s: Any, a: Any, v: Any, offset: Offset, face: np.ndarray, g: np.ndarray) -> None:
+    """Let the intercept be what the rows that are still at no bound ask for: their slopes g vanish in the mean."""
+    free = np.zeros(len(y), dtype=bool)
+    mark_free(loss, y, a, free)
+    if free[face].any():
+        offset.numbers[2] -= g[free[face]].mean()
+    settle(loss, matrix, y, s, a, v, offset)
+
+
+def climb(loss: Any, matrix: Matrix, y: Any, s: Any, a: Any, v: Any, offset: Offset, mu: float, goal: float = 0.0) -> int:
     """Ascents on one face after the other, until the gap of one is at a goal (if there is none: two have the same size).
 
-    `here` is (a, v, intercept). Returns the rows read.
+    Returns the rows read.
     """
     read, before = 0, len(y) + 1
     for _ in range(ASCENTS):
-        products, size, rises = ascend_on_face(loss, rows, y, s, *here, mu, goal)
+        products, size, rises = ascend_on_face(loss, matrix, y, s, a, v, offset, mu, goal)
         read += products * size
         if not rises or (size == before and goal == 0.0):
             break

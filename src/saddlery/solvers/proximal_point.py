@@ -1,11 +1,12 @@
-"""Proximal point outer loop around active SDCA: hinge with pure l1, and hinge with an intercept, which others refuse.
+"""Proximal point outer loop around active SDCA: for the hinge with pure l1, and with l2 so weak that dual ascent crawls.
 
-Dual coordinate ascent needs a strongly convex penalty and no free intercept. An outer step provides both: around a centre (c, c_b)
+Dual coordinate ascent needs a strongly convex penalty. An outer step provides it: around a centre c
 
-    min_{w,b}  P(w, b) + ||w - c||^2 / (2 sigma) + (b - c_b)^2 / (2 sigma)
+    min_{w,b}  P(w, b) + ||w - c||^2 / (2 sigma)
 
-whose dual point also serves the original problem once repaired (balanced and scaled). The outer sequence converges for any
-sigma > 0, and in finitely many steps when loss and penalty are piecewise linear; sigma grows while the sub-problems stay easy.
+whose dual point also serves the original problem once repaired (scaled); of an intercept the dual ascent takes care (balance.py).
+The outer sequence converges for any sigma > 0, and in finitely many steps when loss and penalty are piecewise linear; sigma grows
+while the sub-problems stay easy.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class _State(State):
             problem.penalty.strong_convexity + 1.0 / self.sigma,
             a,
             self.centre / self.sigma,
-            (self.centre_b / self.sigma, self.sigma if problem.fit_intercept else 0.0),
+            self.centre_b,
         )
 
 

@@ -3,11 +3,10 @@
 With v = -X'(s a) and w = argmax_w v.w - g(w), one step takes a row i, forms z_i = x_i.w on the fly and maximises a quadratic
 lower bound of the dual in a_i alone: a prox of l* with step tau_i = mu / (s_i ||x_i||^2). No step is tuned and D never falls.
 
-A free intercept asks for sum_i s_i a_i = 0. Its multiplier is the intercept itself, and the method of multipliers finds it beside
-the weights (Hestenes 1969, Powell 1969; on the primal side, proximal steps for b alone): with a penalty of sigma / 2 on the square
-of the sum, epochs see the intercept b = b0 - sigma sum_i s_i a_i, and b0 moves there after each. Where the loss is smooth, the sum
-is a smooth function of b0, and one epoch for each b0 is enough: as many epochs as without an intercept, or a few more (news20,
-smooth hinge with l2: 8 -> 9 epochs, where Newton's method takes 210 ms and this 30; rcv1, squared loss with l2: 7 epochs each).
+A free intercept asks for sum_i s_i a_i = 0, and the method of multipliers finds it beside the weights (balance.py; Hestenes 1969,
+Powell 1969): epochs see the intercept b = c - sigma sum_i s_i a_i, and its centre c moves there after each. Where the loss is
+smooth, the sum is a smooth function of c, and one epoch for each c is enough: as many epochs as without an intercept, or a few more
+(news20, smooth hinge with l2: 8 -> 9 epochs, where Newton's method takes 210 ms and this 30).
 
 =========  ===================================  =================================
 here       meaning                              letters of the paper
@@ -17,7 +16,7 @@ v          -X'(s a)                             -z / n
 w          primal point, map of v               x-bar(y), eq. (9) divided by mu
 mu         strong convexity of the penalty      mu
 tau_i      mu / (s_i ||x_i||^2)                 eta_i / n with eta_i = n^2 mu / ||a_i||^2
-intercept  [b0 / sigma - sum_i s_i a_i, sigma]  (none)
+offset     the intercept, as epochs see it      (none)
 =========  ===================================  =================================
 """
 
@@ -33,6 +32,7 @@ from saddlery.matrix import Matrix
 from saddlery.parts import kernel
 from saddlery.point import Point
 from saddlery.problems.linear import best_intercept
+from saddlery.solvers.balance import NONE, offset_around
 from saddlery.solvers.base import Needs, Solver, State
 
 __all__ = [
@@ -57,26 +57,26 @@ IN_CACHE = 1_000_000  # entries that are read in any order as fast
 # hinge).
 FAST, REACH, LEG = 0.4, 3.0, 0.3
 # Sigma: this share of the mean of ||x_i||^2 / mu, so that steps are hardly shorter, but at least so many times 1 / smoothness, with
-# which b0 makes most of its way in one move where l2 is strong (5000 x 3000 counts, squared hinge, l2 of 100 / n: 80 -> 7 epochs).
-# It grows while the sum that is left costs more than the rows do: where weights can do what an intercept does, b0 has a long way to
+# which c makes most of its way in one move where l2 is strong (5000 x 3000 counts, squared hinge, l2 of 100 / n: 80 -> 7 epochs).
+# It grows while the sum that is left costs more than the rows do: where weights can do what an intercept does, c has a long way to
 # go (a9a, logistic, l2 of 100 / n: 250 -> 52 ms; mushrooms: 78 -> 10 ms).
 SHARE, LEAST_TIMES, GROWS = 0.03, 10.0, 4.0
 TOGETHER, LARGEST_GROUP, LEAST_GROUPS = 2048, 16, 64  # entries and rows that are visited one after the other; groups of them
 
 
 @kernel(fast_sums=True)
-def dual_epoch(loss, penalty, rows, y, s, steps, order, a, v, intercept):
+def dual_epoch(loss, penalty, rows, y, s, steps, order, a, v, intercept, along):
     """For rows i in order: a_i = prox of tau_i l* at a_i + tau_i z_i, then v -= s_i da_i x_i (paper's (13), row by row).
 
-    `intercept` is [v_b, sigma]: with sigma > 0 there is an intercept b = v_b sigma, a coordinate of its own. Returns the sum of the
-    gaps s_i (l(z_i) + l*(a_i) - z_i a_i) that the rows had when they were met (of some of them, raised, if there are many).
+    `intercept` and `along` are the offset of a free intercept (balance.py), or zeros. Returns the sum of the gaps
+    s_i (l(z_i) + l*(a_i) - z_i a_i) that the rows had when they were met (of some of them, raised, if there are many).
     """
-    every, met = 1 + order.shape[0] // JUDGED, 0.0
+    every, met, free = 1 + order.shape[0] // JUDGED, 0.0, intercept[3] > 0.0
     for k in range(order.shape[0]):
         i = order[k]
         if s[i] == 0.0:
             continue
-        z = intercept[0] * intercept[1]
+        z = intercept[2] - intercept[1] - (intercept[3] - along[i]) * intercept[0] if free else 0.0
         for p in range(rows.first(i), rows.last(i)):
             z += rows.entry(p) * penalty.coordinate_map(v[rows.position(i, p)])
         if k % every == 0:
@@ -88,7 +88,9 @@ def dual_epoch(loss, penalty, rows, y, s, steps, order, a, v, intercept):
         if move != 0.0:
             a[i] += move
             change = -s[i] * move
-            intercept[0] += change
+            if free:
+                intercept[0] -= change
+                intercept[1] += change * along[i]
             for p in range(rows.first(i), rows.last(i)):
                 v[rows.position(i, p)] += change * rows.entry(p)
     return met * every
@@ -118,12 +120,12 @@ def shuffle(rows, order, seed):
 
 
 @kernel
-def dual_epochs(loss, penalty, rows, y, s, steps, order, seed, a, v, intercept, met, goal, most):
+def dual_epochs(loss, penalty, rows, y, s, steps, order, seed, a, v, intercept, along, met, goal, most):
     """At most so many epochs, until the gap is expected to be at a goal; how many, what was met last, and what is expected."""
     count, expected = 0, math.inf
     while count < most and expected > goal:
         shuffle(rows, order, seed)
-        before, met = met, dual_epoch(loss, penalty, rows, y, s, steps, order, a, v, intercept)
+        before, met = met, dual_epoch(loss, penalty, rows, y, s, steps, order, a, v, intercept, along)
         expected = gap_at_end(loss, met, before)
         count += 1
     return count, met, expected
@@ -155,22 +157,22 @@ def random_order(rng: np.random.Generator, vectors: Any, n: int, entries: int) -
 
 
 def dual_epoch_in_parts(
-    loss: Any, penalty: Any, matrix: Matrix, y: Any, s: Any, steps: Any, rng: np.random.Generator, a: Any, v: Any, intercept: Any
+    loss: Any, penalty: Any, matrix: Matrix, y: Any, s: Any, steps: Any, rng: np.random.Generator, a: Any, v: Any, *offset: Any
 ) -> float:
     """One epoch over all rows in random order; of data that are read in parts, over the rows of one part after the other.
 
     Returns the gap as it was met on the way.
     """
-    met = 0.0
+    met, (numbers, along) = 0.0, offset
     for part, block in matrix.row_parts(rng):
-        order = row_order(rng, block)
-        met += dual_epoch(loss, penalty, block.rows, y[part], s[part], steps[part], order, a[part], v, intercept)
+        order, here = row_order(rng, block), along[part] if numbers[3] > 0.0 else along
+        met += dual_epoch(loss, penalty, block.rows, y[part], s[part], steps[part], order, a[part], v, numbers, here)
     return met
 
 
-def dual_steps(square_norms: np.ndarray, s: np.ndarray, mu: float, sigma: float = 0.0) -> np.ndarray:
-    """tau_i = 1 / (s_i (||x_i||^2 / mu + sigma)); 0 marks rows without entries or weight."""
-    curvature = s * (square_norms / mu + sigma)
+def dual_steps(square_norms: np.ndarray, s: np.ndarray, mu: float, more: Any = 0.0) -> np.ndarray:
+    """tau_i = 1 / (s_i (||x_i||^2 / mu + more_i)); 0 marks rows without entries or weight."""
+    curvature = s * (square_norms / mu + more)
     return np.divide(1.0, curvature, out=np.zeros_like(curvature), where=curvature > 0.0)
 
 
@@ -196,26 +198,26 @@ class _State(State):
         self.a, self.rng = a, rng
         self.v = -problem.matrix.rmatvec(problem.s * a) if a.any() else np.zeros(problem.d)
         norms, mu = problem.matrix.row_square_norms, problem.penalty.strong_convexity
-        self.intercept = np.zeros(2)
+        self.offset = NONE
         if problem.fit_intercept:
             sigma = max(SHARE * float(problem.s @ norms) / mu, LEAST_TIMES / problem.loss.smoothness)
-            self.intercept[:] = b / sigma - float(problem.s @ a), sigma
-        self.steps = dual_steps(norms, problem.s, mu, self.intercept[1])
+            self.offset = offset_around(b, float(problem.s @ a), sigma, problem.matrix, None, self.v, mu)
+        self.steps = dual_steps(norms, problem.s, mu, self.offset.numbers[3])
         self.expected_gap = float("inf")
         self.met = float("inf")
         self.order = np.arange(0)  # of the rows in the last epoch
 
     def recentre(self, problem: Any, met: float) -> float:
-        """Move b0 to b after an epoch whose rows met such a gap; returns about what it costs that s_i a_i must sum to zero."""
+        """Move the centre to b after an epoch whose rows met such a gap; returns about what the sum of s_i a_i costs."""
         if not problem.fit_intercept:
             return 0.0
-        total, (v_b, sigma) = float(problem.s @ self.a), self.intercept
-        cost, b = sigma * total * total, v_b * sigma
+        numbers, total = self.offset.numbers, float(problem.s @ self.a)
+        cost, numbers[0], numbers[2] = float(numbers[3]) * total * total, total, self.offset.b
         if cost > met:
-            sigma *= GROWS
-            self.steps = dual_steps(problem.matrix.row_square_norms, problem.s, problem.penalty.strong_convexity, sigma)
-        self.intercept[:] = b / sigma - total, sigma
-        return float(cost)
+            numbers[3:] *= GROWS
+            norms, mu = problem.matrix.row_square_norms, problem.penalty.strong_convexity
+            self.steps = dual_steps(norms, problem.s, mu, numbers[3])
+        return cost
 
     def foresee(self, loss: Any, met: float, scale: float) -> None:
         """Expect a gap from those that the rows of the last two epochs had when they were met."""
@@ -249,7 +251,7 @@ class SDCA(Solver):
 
     def step(self, problem: Any, state: _State) -> None:
         parts, numbers = (problem.loss, problem.penalty), (problem.y, problem.s, state.steps)
-        here = (state.a, state.v, state.intercept)
+        here = (state.a, state.v, *state.offset)
         if not problem.matrix.compiled:
             met = dual_epoch_in_parts(*parts, problem.matrix, *numbers, state.rng, *here)
         elif state.has_last_leg(problem.scale):
@@ -269,7 +271,7 @@ class SDCA(Solver):
         most, done, expected = 1 if problem.fit_intercept else count, 0, math.inf
         while done < count and expected > goal:
             data = (problem.matrix.rows, problem.y, problem.s, state.steps, order, seed)
-            here = (state.a, state.v, state.intercept, state.met, goal, most)
+            here = (state.a, state.v, *state.offset, state.met, goal, most)
             epochs, state.met, expected = dual_epochs(problem.loss, problem.penalty, *data, *here)
             expected += state.recentre(problem, state.met)
             done += epochs
@@ -282,8 +284,8 @@ class SDCA(Solver):
         w, Xta = problem.penalty.dual_map(state.v), None if ends else -state.v
         if not problem.fit_intercept:
             return Point(w, 0.0, state.a, Xta=Xta)
-        Xw, (v_b, sigma) = problem.margins(w), state.intercept
-        return Point(w, best_intercept(problem.loss, problem.y, problem.s, Xw, v_b * sigma), state.a, Xw, Xta, exact=True)
+        Xw = problem.margins(w)
+        return Point(w, best_intercept(problem.loss, problem.y, problem.s, Xw, state.offset.b), state.a, Xw, Xta, exact=True)
 
     def resync(self, problem: Any, state: _State) -> None:
         state.v = -problem.matrix.rmatvec(problem.s * state.a)
