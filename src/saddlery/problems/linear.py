@@ -146,7 +146,7 @@ def best_multiple(loss, penalty, y, s, a, Xta, bend, threshold, l2, terms):
         there = dual_value(loss, penalty, y, s, a, Xta, t, terms)
         if there > value:
             best, value = t, there
-        t = threshold / top
+        t = threshold / top if top > 0.0 else 1.0
     return best, value
 
 
