@@ -1,6 +1,6 @@
 """Newton's method for few columns, from begin to end in one compiled function, for one strength of the penalty or a path of them.
 
-On small data (270 x 13, say) a Newton step takes six microseconds, a few calls from Python as long. All columns are in the model,
+On small data (270 x 13, say) a Newton step takes nine microseconds, a few calls from Python as long. All columns are in the model,
 so that there is nothing to choose between steps:
 
     min_v  q.(v - u) + 1/2 (v - u)'G(v - u) + g(v)        q = C r,  G = C diag(h) C',  r_i = s_i l'(z_i),  h_i ~ s_i l''(z_i)
@@ -67,7 +67,7 @@ def prove(loss, penalty, C, y, s, free, levels, facts, dual, weighted, Xta, term
     return best_multiple(loss, penalty, y, s, dual, Xta, facts[3], facts[0], facts[1], terms)
 
 
-@kernel(only_inside=True)  # (a first default fit: 18.0 -> 15.4 s of CPU time on a busy machine)
+@kernel(only_inside=True)  # (a first default fit, one run each: 18.0 -> 15.4 s of CPU time on a busy machine)
 def newton_on_all(loss, penalty, C, y, s, free, levels, facts, scale, most, u, z, a, r, h, dual, value, floor):
     """At most so many Newton steps, until the relative gap is the one asked for; weights, margins, slopes, curvatures and the dual
     point follow.
