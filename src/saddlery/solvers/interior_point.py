@@ -215,7 +215,7 @@ class InteriorPoint(Solver):
         state.accesses += (4.0 + problem.d / 16.0) * count * problem.d * len(state.used)
         state.lost = 0 if gap < state.gap else state.lost + 1
         state.gap = min(gap, state.gap)
-        state.stalled = state.lost >= LOST or (count == 0 and gap > state.tol * problem.scale)
+        state.stalled = state.lost >= LOST or count == 0  # where no step was taken, none will be: certified by now, or never
 
     def point(self, problem: Any, state: _State) -> Point:
         a = np.zeros(problem.n)

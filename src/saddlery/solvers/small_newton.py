@@ -1,6 +1,6 @@
 """Newton's method for few columns, from begin to end in one compiled function, for one strength of the penalty or a path of them.
 
-On small data (270 x 13, say) a Newton step takes six microseconds, a few calls from Python as long. All columns are in the model,
+On small data (270 x 13, say) a Newton step takes nine microseconds, a few calls from Python as long. All columns are in the model,
 so that there is nothing to choose between steps:
 
     min_v  q.(v - u) + 1/2 (v - u)'G(v - u) + g(v)        q = C r,  G = C diag(h) C',  r_i = s_i l'(z_i),  h_i ~ s_i l''(z_i)
@@ -67,7 +67,7 @@ def prove(loss, penalty, C, y, s, free, levels, facts, dual, weighted, Xta, term
     return best_multiple(loss, penalty, y, s, dual, Xta, facts[3], facts[0], facts[1], terms)
 
 
-@kernel(only_inside=True)  # (a first default fit: 18.0 -> 15.4 s of CPU time on a busy machine)
+@kernel(only_inside=True)
 def newton_on_all(loss, penalty, C, y, s, free, levels, facts, scale, most, u, z, a, r, h, dual, value, floor):
     """At most so many Newton steps, until the relative gap is the one asked for; weights, margins, slopes, curvatures and the dual
     point follow.
@@ -86,58 +86,74 @@ def newton_on_all(loss, penalty, C, y, s, free, levels, facts, scale, most, u, z
     sweeps = max(6, size // 4) if threshold > 0.0 else 1  # before a face is solved, which costs as much as some of them
     # A model that is wrong is not worth more faces than it took to make it (208 x 60, l1 logistic at 0.01: 0.67 -> 0.44 ms).
     faces, last_violation = max(1, n // (4 * size)), math.inf
-    done, stuck, gap, multiple, lower = 0, False, math.inf, 1.0, -math.inf
-    while done < most and gap > tol:
+    done, stuck, over, multiple, lower = 0, False, False, 1.0, -math.inf
+    while not over:
+        full = False
         dots_with_columns(loss, C, r, q)
         violation = worst_violation(penalty, w, q[: w.shape[0]])
         if free:
             violation = max(violation, abs(q[size - 1]))
         size_of_w = sum_values(penalty, w)
-        if size_of_w == 0.0 and violation <= PROVES * tol * threshold:  # zero is good enough, and stays that
-            break
         primal = value + size_of_w
         idle = 0 if primal < last - 1e-15 * abs(primal) else idle + 1
         stuck, last = violation == 0.0 or idle == IDLE, primal
-        if stuck:
-            break
-        for i in range(n):
-            bent[i] = max(h[i], floor * smoothness * s[i])
-        weighted_gram(loss, C, bent, gram)
-        copy_into(loss, u, origin)
-        copy_into(loss, u, move)
-        accuracy = min(ROUGH * violation, max(PROVES * tol * threshold, FINE * violation))
-        faces = FACES if violation <= CALM * last_violation < math.inf else min(FACES, faces)
-        solve_small_model(penalty, gram, move, q, free, threshold, l2, accuracy, sweeps, faces, face, system, slope)
-        last_violation, faces = violation, 2 * faces
-        for j in range(size):
-            move[j] -= origin[j]
-        add_columns(loss, C, move, along)
-        length, there, penalty_there = search_along(
-            loss, penalty, y, s, z, along, 0.0, 0.0, r, value, every, origin, move, round_l2, w, trial, new_z, new_a, new_r, new_h
-        )
-        done, gap = done + 1, math.inf
-        if length == 0.0:
-            stuck, floor = floor == 1.0, min(1.0, max(100.0 * floor, LEAST_FLOOR))
-            if stuck:
-                break
-            continue
-        floor = min(1.0, 10.0 * floor) if length < 0.25 else max(1e-9, 0.1 * floor) if length >= 1.0 else floor
-        value = there
-        if free:
-            u[size - 1] += length * move[size - 1]
-        if length == 1.0:  # the model holds there, and so does its dual point
-            # (bodyfat, huber with l2: 0.7 -> 0.2 ms)
-            shift = balancing_shift(loss, y, s, a, bent, along, 0.0) if free else 0.0
-            model_slopes(loss, y, s, a, bent, along, shift, dual, weighted)
-            multiple, lower = prove(loss, penalty, C, y, s, free, levels, facts, dual, weighted, Xta, z)
-            gap = (value + penalty_there - lower) / scale
-        copy_into(loss, new_z, z)
-        copy_into(loss, new_a, a)
-        copy_into(loss, new_r, r)
-        copy_into(loss, new_h, h)
-    if gap == math.inf or stuck:
-        copy_into(loss, a, dual)
-        multiple, lower = prove(loss, penalty, C, y, s, free, levels, facts, dual, weighted, Xta, new_z)
+        over = stuck or (size_of_w == 0.0 and violation <= PROVES * tol * threshold)  # zero is good enough, and stays that
+        if not over:
+            for i in range(n):
+                bent[i] = max(h[i], floor * smoothness * s[i])
+            weighted_gram(loss, C, bent, gram)
+            copy_into(loss, u, origin)
+            copy_into(loss, u, move)
+            accuracy = min(ROUGH * violation, max(PROVES * tol * threshold, FINE * violation))
+            faces = FACES if violation <= CALM * last_violation < math.inf else min(FACES, faces)
+            solve_small_model(penalty, gram, move, q, free, threshold, l2, accuracy, sweeps, faces, face, system, slope)
+            last_violation, faces = violation, 2 * faces
+            for j in range(size):
+                move[j] -= origin[j]
+            add_columns(loss, C, move, along)
+            length, there, penalty_there = search_along(
+                loss,
+                penalty,
+                y,
+                s,
+                z,
+                along,
+                0.0,
+                0.0,
+                r,
+                value,
+                every,
+                origin,
+                move,
+                round_l2,
+                w,
+                trial,
+                new_z,
+                new_a,
+                new_r,
+                new_h,
+            )
+            done += 1
+            if length == 0.0:
+                stuck, floor = floor == 1.0, min(1.0, max(100.0 * floor, LEAST_FLOOR))
+            else:
+                floor = min(1.0, 10.0 * floor) if length < 0.25 else max(1e-9, 0.1 * floor) if length >= 1.0 else floor
+                value, size_of_w, full = there, penalty_there, length == 1.0
+                if free:
+                    u[size - 1] += length * move[size - 1]
+                if full:  # the model holds there, and so does its dual point (bodyfat, huber with l2, balanced: 0.7 -> 0.2 ms)
+                    shift = balancing_shift(loss, y, s, a, bent, along, 0.0) if free else 0.0
+                    model_slopes(loss, y, s, a, bent, along, shift, dual, weighted)
+                copy_into(loss, new_z, z)
+                copy_into(loss, new_a, a)
+                copy_into(loss, new_r, r)
+                copy_into(loss, new_h, h)
+            over = stuck or done == most
+        if full or over:  # in one place, since each would be compiled
+            if not full:
+                copy_into(loss, a, dual)
+            multiple, lower = prove(loss, penalty, C, y, s, free, levels, facts, dual, weighted, Xta, new_z)
+            over = over or value + size_of_w - lower <= tol * scale
     return value, floor, done, stuck, multiple, lower
 
 
