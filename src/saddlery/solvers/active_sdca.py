@@ -23,7 +23,18 @@ from saddlery.matrix.partial import PartialMatrix
 from saddlery.parts import kernel
 from saddlery.penalties.base import map_each
 from saddlery.point import Point
-from saddlery.solvers.balance import LIFT, NONE, SHARE, Offset, add_products, common_part, mark_free, offset_around, settle
+from saddlery.solvers.balance import (
+    LIFT,
+    NONE,
+    SHARE,
+    Offset,
+    add_products,
+    common_part,
+    mark_free,
+    offset_around,
+    settle,
+    starting_intercept,
+)
 from saddlery.solvers.base import Needs, Solver, State
 from saddlery.solvers.dual_face import climb
 from saddlery.solvers.sdca import IN_CACHE, dual_epoch_in_parts, dual_epochs, dual_steps, gap_at_end, new_seed, starting_dual
@@ -245,8 +256,7 @@ class ActiveSDCA(Solver):
             return _State(problem, starting_dual(problem, start), start.b, rng)
         if problem.fit_intercept and problem.penalty.threshold > 0.0:  # its gradient tells which columns matter
             return _State(problem, problem.constant_dual.copy(), problem.constant, rng)
-        # Of signs, no row is settled at b = 0; at the best constant half of them seem to be.
-        return _State(problem, np.zeros(problem.n), 0.0 if problem.loss.targets == "signs" else problem.constant, rng)
+        return _State(problem, np.zeros(problem.n), starting_intercept(problem), rng)
 
     def step(self, problem: Any, state: _State) -> None:
         dual = state.dual

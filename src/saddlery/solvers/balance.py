@@ -26,7 +26,19 @@ from saddlery.matrix import Matrix
 from saddlery.matrix.vectors import combine
 from saddlery.parts import kernel
 
-__all__ = ["LIFT", "NONE", "SHARE", "Offset", "add_products", "balance", "common_part", "mark_free", "offset_around", "settle"]
+__all__ = [
+    "LIFT",
+    "NONE",
+    "SHARE",
+    "Offset",
+    "add_products",
+    "balance",
+    "common_part",
+    "mark_free",
+    "offset_around",
+    "settle",
+    "starting_intercept",
+]
 
 SHARE = 0.2  # of the mean curvature of a row: sigma at first
 LIFT = 3.0  # factor of sigma where no row has room
@@ -80,6 +92,11 @@ def balance(loss, y, s, a, excess, change):
             change[i] *= factor
             a[i] = min(max(a[i] - change[i] / s[i], loss.dual_lower(y[i])), loss.dual_upper(y[i]))  # but for rounding
     return True
+
+
+def starting_intercept(problem: Any) -> float:
+    """Where ascent from zero begins: of signs, no row is settled at b = 0; at the best constant half of them seem to be."""
+    return 0.0 if problem.loss.targets == "signs" else problem.constant
 
 
 def common_part(loss: Any, matrix: Matrix, y: np.ndarray, s: np.ndarray, a: np.ndarray) -> np.ndarray:

@@ -19,6 +19,7 @@ import numpy as np
 from saddlery.parts import part
 from saddlery.point import Point
 from saddlery.solvers.active_sdca import DualSearch
+from saddlery.solvers.balance import starting_intercept
 from saddlery.solvers.base import Needs, Solver, State
 from saddlery.solvers.sdca import starting_dual
 
@@ -82,7 +83,7 @@ class ProximalPoint(Solver):
         norms = problem.matrix.row_square_norms + problem.fit_intercept
         top = float(np.max(problem.s * norms))
         sigma = self.conditioning / top if top > 0.0 else 1.0
-        w, b = (np.zeros(problem.d), problem.constant) if start is None else (start.w, start.b)
+        w, b = (np.zeros(problem.d), starting_intercept(problem)) if start is None else (start.w, start.b)
         a = starting_dual(problem, start)
         return _State(problem, w, b, a, sigma, rng)
 

@@ -55,7 +55,7 @@ IDLE = 3  # steps in a row without a fall after which rounding is all that is le
 ONE = np.ones(1)
 
 
-@kernel
+@kernel(only_inside=True)
 def prove(loss, penalty, C, y, s, free, levels, facts, dual, weighted, Xta, terms):
     """Balance the dual point; returns the multiple t that makes it feasible, and the dual value there."""
     if free:
@@ -102,8 +102,8 @@ def newton_on_all(loss, penalty, C, y, s, free, levels, facts, scale, most, u, z
             for i in range(n):
                 bent[i] = max(h[i], floor * smoothness * s[i])
             weighted_gram(loss, C, bent, gram)
-            copy_into(loss, u, origin)
-            copy_into(loss, u, move)
+            for j in range(size):
+                origin[j] = move[j] = u[j]
             accuracy = min(ROUGH * violation, max(PROVES * tol * threshold, FINE * violation))
             faces = FACES if violation <= CALM * last_violation < math.inf else min(FACES, faces)
             solve_small_model(penalty, gram, move, q, free, threshold, l2, accuracy, sweeps, faces, face, system, slope)
@@ -144,10 +144,8 @@ def newton_on_all(loss, penalty, C, y, s, free, levels, facts, scale, most, u, z
                 if full:  # the model holds there, and so does its dual point (bodyfat, huber with l2, balanced: 0.7 -> 0.2 ms)
                     shift = balancing_shift(loss, y, s, a, bent, along, 0.0) if free else 0.0
                     model_slopes(loss, y, s, a, bent, along, shift, dual, weighted)
-                copy_into(loss, new_z, z)
-                copy_into(loss, new_a, a)
-                copy_into(loss, new_r, r)
-                copy_into(loss, new_h, h)
+                for i in range(n):
+                    z[i], a[i], r[i], h[i] = new_z[i], new_a[i], new_r[i], new_h[i]
             over = stuck or done == most
         if full or over:  # in one place, since each would be compiled
             if not full:
