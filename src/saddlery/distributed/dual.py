@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from saddlery.distributed.blocks import Block, Reading
-from saddlery.problems.linear import clip_to_domain, slopes
+from saddlery.problems.row_sums import clip_to_domain, slopes
 from saddlery.solvers.newton_search import expand_at
 from saddlery.solvers.prox_newton import model_slopes
 

@@ -33,7 +33,8 @@ from saddlery.distributed.rounds import Visitor
 from saddlery.errors import InputError
 from saddlery.penalties.base import atom_buffers, best_atom
 from saddlery.point import Point
-from saddlery.problems.linear import DualPoint, conjugate_terms, slopes
+from saddlery.problems.linear import DualPoint
+from saddlery.problems.row_sums import conjugate_terms, slopes
 from saddlery.solvers.base import Needs, Solver, State
 from saddlery.solvers.frank_wolfe_steps import feasible_start
 from saddlery.solvers.gsfw import convex_steps, strongly_convex_steps

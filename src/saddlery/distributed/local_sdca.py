@@ -30,7 +30,8 @@ from saddlery.distributed.dual import DualRows, dual_rows, pack
 from saddlery.distributed.rounds import Visitor
 from saddlery.penalties.base import map_each
 from saddlery.point import Point
-from saddlery.problems.linear import DualPoint, conjugate_terms, mean_loss
+from saddlery.problems.linear import DualPoint
+from saddlery.problems.row_sums import conjugate_terms, mean_loss
 from saddlery.solvers.active_sdca import row_gaps
 from saddlery.solvers.balance import NONE
 from saddlery.solvers.base import Needs, Solver, State

@@ -12,7 +12,7 @@ from saddlery.distributed.dual import unpack
 from saddlery.distributed.rounds import Visitor
 from saddlery.matrix.vectors import weighted_square_norms
 from saddlery.parts import kernel
-from saddlery.problems.linear import mean_loss, ray_sums
+from saddlery.problems.row_sums import mean_loss, ray_sums
 from saddlery.solvers.newton_search import expand_at
 from saddlery.solvers.prox_newton import model_slopes
 from saddlery.solvers.working_block import WorkingBlock

@@ -141,7 +141,7 @@ class DaskLinearProblem(LinearProblem):
         if not self.fit_intercept:
             return 0.0
         if self.loss.targets == "signs":
-            from saddlery.problems.linear import best_intercept
+            from saddlery.problems.row_sums import best_intercept
 
             y, s = np.array([1.0, -1.0]), np.array([self.positive, 1.0 - self.positive])
             return float(best_intercept(self.loss, y, s, np.zeros(2), float(s @ y)))

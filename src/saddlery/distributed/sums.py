@@ -9,7 +9,7 @@ import numpy as np
 from saddlery.distributed.blocks import Block, Reading
 from saddlery.distributed.dual import DualRows, dual_rows, unpack
 from saddlery.distributed.rounds import Visitor
-from saddlery.problems.linear import conjugate_terms, mean_loss, ray_sums, slopes, total_slope
+from saddlery.problems.row_sums import conjugate_terms, mean_loss, ray_sums, slopes, total_slope
 
 __all__ = ["First", "FirstTask", "Judge", "JudgeTask", "Sample", "SampleTask", "Slope"]
 

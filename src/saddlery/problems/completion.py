@@ -20,7 +20,7 @@ from saddlery.parts import kernel
 from saddlery.penalties.nuclear_ball import LowRank, NuclearBall, project_singular_values
 from saddlery.penalties.spectral import EXACT_LIMIT, Pattern, Sparse, singular_bound
 from saddlery.point import Point
-from saddlery.problems.linear import clip_to_domain, conjugate_terms, mean_loss, slopes
+from saddlery.problems.row_sums import clip_to_domain, conjugate_terms, mean_loss, slopes
 from saddlery.registry import LOSSES
 
 __all__ = ["CompletionProblem", "LowRank"]

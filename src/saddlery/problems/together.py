@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from saddlery.parts import kernel
-from saddlery.problems.linear import grouped_sum, loss_terms
+from saddlery.problems.row_sums import grouped_sum, loss_terms
 
 __all__ = ["mean_losses"]
 

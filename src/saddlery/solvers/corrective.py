@@ -31,7 +31,7 @@ import numpy as np
 
 from saddlery.parts import kernel
 from saddlery.point import Point
-from saddlery.problems.linear import best_intercept
+from saddlery.problems.row_sums import best_intercept
 from saddlery.solvers.base import Needs, Solver, State
 from saddlery.solvers.gram_model import solve_factorised
 from saddlery.solvers.newton_search import expand_at

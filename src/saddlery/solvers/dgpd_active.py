@@ -21,7 +21,7 @@ import numpy as np
 from saddlery.matrix import Matrix
 from saddlery.parts import kernel
 from saddlery.point import Point
-from saddlery.problems.linear import conjugate_terms
+from saddlery.problems.row_sums import conjugate_terms
 from saddlery.solvers.active_sdca import add_products, block_of
 from saddlery.solvers.base import Needs, Solver, State
 from saddlery.solvers.sdca import starting_dual

@@ -19,7 +19,7 @@ import numpy as np
 
 from saddlery.matrix import Matrix
 from saddlery.parts import kernel
-from saddlery.problems.linear import clip_to_domain
+from saddlery.problems.row_sums import clip_to_domain
 from saddlery.solvers.balance import Offset, mark_free, settle
 
 __all__ = ["ascend_on_face", "climb"]

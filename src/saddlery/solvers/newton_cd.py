@@ -26,7 +26,7 @@ import numpy as np
 
 from saddlery.parts import kernel
 from saddlery.point import Point
-from saddlery.problems.linear import best_intercept
+from saddlery.problems.row_sums import best_intercept
 from saddlery.solvers.base import Needs, Solver, State
 from saddlery.solvers.newton_search import expand_at, search_along
 from saddlery.solvers.sdca import random_order

@@ -14,7 +14,7 @@ import numpy as np
 
 from saddlery.parts import kernel
 from saddlery.point import Point
-from saddlery.problems.linear import best_intercept
+from saddlery.problems.row_sums import best_intercept
 from saddlery.solvers.base import Needs, Solver, State
 
 __all__ = ["PrimalCD"]

@@ -34,7 +34,7 @@ from typing import Any
 import numpy as np
 
 from saddlery.point import Point
-from saddlery.problems.linear import best_intercept
+from saddlery.problems.row_sums import best_intercept
 from saddlery.problems.screening import ScreenedProducts
 from saddlery.solvers.at_once import CertifiedPoints
 from saddlery.solvers.base import Needs, Solver, State

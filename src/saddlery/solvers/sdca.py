@@ -31,7 +31,7 @@ import numpy as np
 from saddlery.matrix import Matrix
 from saddlery.parts import kernel
 from saddlery.point import Point
-from saddlery.problems.linear import best_intercept
+from saddlery.problems.row_sums import best_intercept
 from saddlery.solvers.balance import NONE, offset_around
 from saddlery.solvers.base import Needs, Solver, State
 

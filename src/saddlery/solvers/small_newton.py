@@ -34,7 +34,7 @@ import numpy as np
 from saddlery.parts import kernel
 from saddlery.penalties.base import sum_values
 from saddlery.point import Point
-from saddlery.problems.linear import balance, best_multiple, clip_to_domain, primal_value
+from saddlery.problems.row_sums import balance, best_multiple, clip_to_domain, primal_value
 from saddlery.solvers.at_once import CertifiedPoints
 from saddlery.solvers.base import Needs, Solver, State
 from saddlery.solvers.gram_model import solve_small_model, worst_violation

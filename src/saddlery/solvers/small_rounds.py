@@ -15,7 +15,7 @@ import numpy as np
 
 from saddlery.parts import kernel
 from saddlery.penalties.base import sum_values
-from saddlery.problems.linear import best_intercept, best_multiple
+from saddlery.problems.row_sums import best_intercept, best_multiple
 from saddlery.solvers.gram_model import SMALL_FACE, effort, solve_small_model, worst_violation
 from saddlery.solvers.newton_search import balancing_shift, expand_at, model_slopes, search_along
 from saddlery.solvers.small_columns import add_columns, dots_with_columns

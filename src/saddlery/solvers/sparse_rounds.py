@@ -25,7 +25,7 @@ import numpy as np
 from saddlery.matrix import SparseVectors
 from saddlery.parts import kernel
 from saddlery.penalties.base import sum_values
-from saddlery.problems.linear import best_intercept
+from saddlery.problems.row_sums import best_intercept
 from saddlery.solvers.gram_model import worst_violation
 from saddlery.solvers.model_care import FEW_LACK, LATE, NEAR, REACH
 from saddlery.solvers.newton_search import balancing_shift, expand_at, model_slopes, search_along
