@@ -68,6 +68,24 @@ def test_who_listens_hears_of_gaps_on_the_way():
     assert gaps == sorted(gaps, reverse=True)
 
 
+def test_a_copy_of_the_state_resumes():
+    problem = problem_of("logistic", L1, fit_intercept=True)
+    first = sd.solve(problem, "prox_newton", tol=1e-9, max_epochs=1, callbacks=[lambda record: None])
+    assert first.status is sd.Status.MAX_EPOCHS
+    again = sd.solve(problem, "prox_newton", tol=1e-9, start=first.state)
+    assert again.status is sd.Status.CONVERGED
+    assert again.certificate.primal == pytest.approx(sd.solve(problem, tol=1e-9).certificate.primal, abs=2e-9 * problem.scale)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_long_indices_and_single_precision(kind):
+    X, z = sparse_data()
+    X = sp.csr_array((X.data.astype(kind), X.indices.astype(np.int64), X.indptr.astype(np.int64)), shape=X.shape)
+    problem = sd.LinearProblem(X, np.where(z > 0.0, 1.0, -1.0), "logistic", L1)
+    assert is_small_sparse(problem)
+    assert sd.solve(problem, tol=1e-8).status is sd.Status.CONVERGED
+
+
 def test_others_take_over_where_rounds_gain_too_little(monkeypatch):
     problem = problem_of("logistic", L1)
     monkeypatch.setattr(
