@@ -31,6 +31,8 @@ MOST_EPOCHS = 1000  # of an ordinary SVM: what cannot be solved better is good e
 FIRST, FINEST = 1e-4, 1e-14  # tolerances of the ordinary SVMs: the first, and the smallest
 WEAKEST = 1e-12  # alpha in units of a squared row: what is asked for cannot be reached then
 EXACT = 1e-13  # of the slack
+# Solvers of ordinary SVMs that end some digits before rounding, without and with an intercept.
+INEXACT = {False: ("interior_point",), True: ("interior_point", "active_sdca")}
 
 
 class _End(NamedTuple):
@@ -131,7 +133,7 @@ class SlackExact(Solver):
         alpha = self._next(problem, search)
         inner = hinge_problem(problem, alpha)
         start = None if search.last is None else (search.last.w, search.last.b, search.last.dual)
-        exact = next(name for name in available(inner) if name != "interior_point")  # which ends some digits before rounding
+        exact = next(name for name in available(inner) if name not in INEXACT[problem.fit_intercept])
         solution = solve(inner, exact, tol=search.tol, max_epochs=MOST_EPOCHS, start=start, random_state=state.rng)
         search.last = solution
         state.solves += 1
