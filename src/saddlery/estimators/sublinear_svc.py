@@ -35,7 +35,7 @@ SAMPLED_SHARE, FEWEST_SAMPLED, MOST_SAMPLED = 0.2, 20, 1000  # of the budget, an
 ETA = 1.5  # rate of the row weights: with little noise better than smaller ones, else no worse by much
 ROOM = 0.9  # of the slack that the classes allow for: at all of it the whole smaller class counts, and b is not unique
 POLISH = 0.1  # relative gaps below this are beyond sampling
-EXACT_TOL = 1e-12  # relative gap where the exact solver serves small data
+EXACT_TOL = 1e-11  # relative gap where the exact solver serves small data
 MOST_STEPS = 5000  # with the default budget
 
 
