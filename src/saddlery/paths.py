@@ -19,7 +19,7 @@ from saddlery.problems.linear import LinearProblem
 from saddlery.solvers.at_once import may_be_at_once, solutions_at_once
 from saddlery.solvers.auto import resolve
 from saddlery.solvers.base import Record, Solution, Solver, Status
-from saddlery.solvers.loop import Handover, solve
+from saddlery.solvers.loop import Handover, generator_for, solve
 from saddlery.threads import small_products_on_one_thread
 
 __all__ = ["PathResult", "alpha_grid", "path"]
@@ -219,7 +219,8 @@ def _solved(
     seconds = math.inf if options["max_seconds"] is None else options["max_seconds"]
     at_once = may_be_at_once(problem, first, grid.size, options["tol"], False, options["max_epochs"], seconds)
     if at_once and start is None and not options["callbacks"]:
-        known, state = solutions_at_once(problem, first, grid / problem.penalty.alpha, options["tol"])
+        rng = generator_for(first, options["random_state"])
+        known, state = solutions_at_once(problem, first, grid / problem.penalty.alpha, options["tol"], rng)
         done = next((k for k, solution in enumerate(known) if solution.status is not Status.CONVERGED), len(known))
         yield from known[:done]
         if done == grid.size:

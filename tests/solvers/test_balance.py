@@ -9,7 +9,7 @@ import scipy.sparse as sp
 import saddlery as sd
 from saddlery.solvers.active_sdca import DualSearch
 from saddlery.solvers.balance import NONE, balance, common_part, offset_around, settle
-from saddlery.solvers.sdca import dual_epoch, dual_steps
+from saddlery.solvers.dual_epochs import dual_epoch, dual_steps
 
 MU = 0.05
 PENALTIES = [sd.penalties.L2(0.02), sd.penalties.ElasticNet(0.02, 0.5)]

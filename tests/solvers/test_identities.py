@@ -9,9 +9,10 @@ from saddlery.solvers.active_sdca import DualSearch, row_gaps
 from saddlery.solvers.balance import NONE
 from saddlery.solvers.dgpd import greedy_column, greedy_row, greedy_steps
 from saddlery.solvers.dgpd_active import simultaneous_update
+from saddlery.solvers.dual_epochs import dual_epoch, row_order
 from saddlery.solvers.primal_cd import PrimalCD
 from saddlery.solvers.prox_newton import ProxNewton
-from saddlery.solvers.sdca import SDCA, dual_epoch, row_order
+from saddlery.solvers.sdca import SDCA
 
 PENALTY = pytest.mark.parametrize("penalty", [L2(0.7), ElasticNet(0.7)], ids=["l2", "elasticnet"])
 

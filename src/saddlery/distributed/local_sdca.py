@@ -35,7 +35,7 @@ from saddlery.problems.row_sums import conjugate_terms, mean_loss
 from saddlery.solvers.active_sdca import row_gaps
 from saddlery.solvers.balance import NONE
 from saddlery.solvers.base import Needs, Solver, State
-from saddlery.solvers.sdca import dual_epoch, dual_steps
+from saddlery.solvers.dual_epochs import dual_epoch, dual_steps
 
 __all__ = ["DaskSDCA"]
 

@@ -177,7 +177,7 @@ class Search(NamedTuple):
         if self.score is not None or data.codes is not None:
             return None
         problems = (problem for penalty in penalties for problem in self.problems(data, penalty))
-        if not all(resolve(problem, self.options["solver"]).has_points(problem, 1) for problem in problems):
+        if not all(resolve(problem, self.options["solver"]).from_moments for problem in problems):
             return None
         return moments_of_folds(data.matrix, data.y, data.weights, [(f.train, f.test) for f in folds], self.fit_intercept)
 

@@ -23,10 +23,11 @@ from saddlery.matrix.partial import PartialMatrix
 from saddlery.parts import kernel
 from saddlery.penalties.base import map_each
 from saddlery.point import Point
+from saddlery.solvers import balance
+from saddlery.solvers.at_once import CertifiedPoints
 from saddlery.solvers.balance import (
     LIFT,
     NONE,
-    SHARE,
     Offset,
     add_products,
     common_part,
@@ -36,8 +37,10 @@ from saddlery.solvers.balance import (
     starting_intercept,
 )
 from saddlery.solvers.base import Needs, Solver, State
+from saddlery.solvers.dual_epochs import IN_CACHE, dual_epoch_in_parts, dual_epochs, dual_steps, gap_at_end, new_seed
 from saddlery.solvers.dual_face import climb
-from saddlery.solvers.sdca import IN_CACHE, dual_epoch_in_parts, dual_epochs, dual_steps, gap_at_end, new_seed, starting_dual
+from saddlery.solvers.sdca import starting_dual
+from saddlery.solvers.small_ascent import EPOCHS, MOST, SHARE, Ascended, ascend_at_once, is_small_ascent
 
 __all__ = ["ActiveSDCA", "DualSearch", "block_of"]
 
@@ -77,18 +80,26 @@ class DualSearch:
         Linear term; zero by default.
     b : float
         The intercept to start from, if there is one.
+    end : Ascended, optional
+        What is known at `a`.
     """
 
-    def __init__(self, problem: Any, penalty: Any, mu: float, a: np.ndarray, origin: Any = None, b: float = 0.0):
+    def __init__(
+        self, problem: Any, penalty: Any, mu: float, a: np.ndarray, origin: Any = None, b: float = 0.0, end: Ascended | None = None
+    ):
         self.penalty, self.mu, self.a = penalty, mu, a
         self.origin = np.zeros(problem.d) if origin is None else origin
         self.b, self.excess = b, float(problem.s @ a) if problem.fit_intercept else 0.0
-        self.sigma = self.least = SHARE * float(problem.matrix.row_square_norms.mean() or 1.0) / mu
+        self.sigma = self.least = balance.SHARE * float(problem.matrix.row_square_norms.mean() or 1.0) / mu
         self.columns = np.zeros(problem.d, dtype=bool)
         self.searches = 0
         self.row_gap = np.zeros(problem.n)
         self.gap = 0.0
-        self.complete(problem)
+        if end is None:
+            self.complete(problem)
+        else:
+            _, self.v, self.w, self.Xw, self.row_gap, self.gap = end
+            self.searches = 1
 
     def complete(self, problem: Any) -> float:
         """Compute v and the search data from a alone; returns the number of entries read."""
@@ -217,9 +228,9 @@ def block_of(matrix: Matrix, rows: np.ndarray, columns: np.ndarray | None) -> Ma
 
 
 class _State(State):
-    def __init__(self, problem: Any, a: np.ndarray, b: float, rng: np.random.Generator):
+    def __init__(self, problem: Any, a: np.ndarray, b: float, rng: np.random.Generator, end: Ascended | None = None):
         self.rng = rng
-        self.dual = DualSearch(problem, problem.penalty, problem.penalty.strong_convexity, a, b=b)
+        self.dual = DualSearch(problem, problem.penalty, problem.penalty.strong_convexity, a, b=b, end=end)
         self.foresee(problem)
 
     def foresee(self, problem: Any) -> None:
@@ -239,8 +250,8 @@ class ActiveSDCA(Solver):
         The block is left when its gap is this share of the whole one.
     """
 
-    max_sweeps: int = 50
-    share: float = 0.05
+    max_sweeps: int = MOST
+    share: float = SHARE
 
     name = "active_sdca"
     paper = "Lei et al. 2017, active sets with SDCA steps (docs/errata.md)"
@@ -250,6 +261,18 @@ class ActiveSDCA(Solver):
         strongly_convex=True,
         partial=True,
     )
+
+    epochs_at_once = EPOCHS
+
+    def has_points(self, problem: Any, count: int) -> bool:
+        return count == 1 and is_small_ascent(problem) and (self.max_sweeps, self.share) == (MOST, SHARE)
+
+    def points(self, problem: Any, factors: np.ndarray, tol: float, rng: np.random.Generator) -> CertifiedPoints:
+        """The solution on small data; ends where faces of the dual are to be climbed."""
+        return ascend_at_once(problem, tol, rng, True, self._state_at)
+
+    def _state_at(self, problem: Any, end: Ascended, rng: np.random.Generator) -> _State:
+        return _State(problem, end.a, 0.0, rng, end)
 
     def init(self, problem: Any, start: Point | None, rng: np.random.Generator) -> _State:
         if start is not None:

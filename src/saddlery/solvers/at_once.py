@@ -70,7 +70,9 @@ def may_be_at_once(problem: Any, method: Any, count: int, tol: float, heard: boo
     return method.has_points(problem, count)
 
 
-def solutions_at_once(problem: Any, method: Any, factors: np.ndarray, tol: float) -> tuple[list[Solution], Any]:
+def solutions_at_once(
+    problem: Any, method: Any, factors: np.ndarray, tol: float, rng: np.random.Generator | None = None
+) -> tuple[list[Solution], Any]:
     """Solutions under the penalty times each factor by a solver that has `points`, and the state from which it would go on.
 
     Those that rounding has kept from the tolerance are not converged: they are for the caller to improve, as are the ones that are
@@ -85,7 +87,7 @@ def solutions_at_once(problem: Any, method: Any, factors: np.ndarray, tol: float
     (array([0.5]), array([-0.5,  0.5]), True)
     """
     began = time.perf_counter()
-    W, intercepts, values, scale, state, duals, epochs = method.points(problem, factors, tol)
+    W, intercepts, values, scale, state, duals, epochs = method.points(problem, factors, tol, rng)
     state.solver = method.name
     seconds, passes = (time.perf_counter() - began) / len(W), state.accesses / max(problem.size, 1)
     solutions: list[Solution] = []

@@ -2,7 +2,7 @@
 
 A solver is a frozen dataclass of options. ``init`` makes a state, ``step`` moves it by one epoch (a sweep of a coordinate
 method, an outer round of a working-set method), ``point`` reads the pair off it. The loop does everything else. A solver that has
-solution and certificate at once, for any strengths of the penalty, also has ``points(problem, factors)`` (solvers/at_once.py).
+solution and certificate at once, for any strengths of the penalty, also has ``points`` (solvers/at_once.py).
 """
 
 from __future__ import annotations
@@ -238,6 +238,7 @@ class Solver:
     needs: ClassVar[Needs]
     # How many epochs `points` takes at most for one strength: who asks for fewer, or to hear of each, gets them one by one.
     epochs_at_once: ClassVar[int] = 0
+    from_moments: ClassVar[bool] = False  # whether `points` needs nothing of the data but their second moments
     random: ClassVar[bool] = True  # False for solvers that draw nothing: making a generator takes as long as a small certificate
 
     def init(self, problem: Any, start: Point | None, rng: Any) -> Any:
@@ -255,7 +256,8 @@ class Solver:
     def has_points(self, problem: Any, count: int) -> bool:
         """Whether there is a method `points` for so many strengths of the penalty: solutions and their certificates at once.
 
-        It has the signature ``points(problem, factors, tol)`` and returns :class:`~saddlery.solvers.at_once.CertifiedPoints`.
+        It has the signature ``points(problem, factors, tol, rng)``, with None for the generator if the solver is not random, and
+        returns :class:`~saddlery.solvers.at_once.CertifiedPoints`.
         """
         return False
 

@@ -44,6 +44,7 @@ class Covariance(Solver):
     """Coordinate descent and exact solves on the Gram matrix of all columns; the solution is there before the first epoch."""
 
     name = "covariance"
+    from_moments = True
     paper = "glmnet's covariance updates (Friedman, Hastie, Tibshirani 2010, section 2.2), with exact solves on the support"
     needs = Needs(
         loss=("value", "slope", "conjugate"),
@@ -72,7 +73,7 @@ class Covariance(Solver):
     def has_points(self, problem: Any, count: int) -> bool:
         return True
 
-    def points(self, problem: Any, factors: np.ndarray, tol: float = 0.0) -> CertifiedPoints:
+    def points(self, problem: Any, factors: np.ndarray, tol: float = 0.0, rng: Any = None) -> CertifiedPoints:
         """Solutions under the penalty times each factor, certified as far as the moments tell; the state is that of the last."""
         moments = moments_of(problem)
         W, q = minimise_moments(moments, problem.penalty, factors, tol)

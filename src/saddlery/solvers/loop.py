@@ -27,7 +27,7 @@ from saddlery.solvers.base import Record, Solution, Solver, State, Status, Trace
 from saddlery.solvers.latest import Latest, latest
 from saddlery.threads import small_products_on_one_thread
 
-__all__ = ["Handover", "solve"]
+__all__ = ["Handover", "generator_for", "solve"]
 
 ONE = np.ones(1)
 WRITTEN = frozenset({"solver", "best", "tol", "access_limit"})  # by the loop, into every state; a solver's own would be lost
@@ -129,6 +129,11 @@ def _as_start(problem: Any, start: Any) -> Point | None:
     return problem.as_point(w, b, dual)
 
 
+def generator_for(method: Solver, random_state: Any) -> np.random.Generator | None:
+    """The generator of a run; None for a solver that draws nothing."""
+    return _as_generator(random_state) if method.random else None
+
+
 def _as_generator(random_state: Any) -> np.random.Generator:
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(random_state.randint(2**31))
@@ -216,7 +221,9 @@ class _Run:
         """Begin, go on until something says stop, and hand over the best points with a certificate from the data."""
         try:
             if start is None and isinstance(self.best, _Best) and self._may_be_at_once(*budget):
-                (known,), self.state = solutions_at_once(self.problem, self.method, ONE, self.tol)
+                (known,), self.state = solutions_at_once(
+                    self.problem, self.method, ONE, self.tol, generator_for(self.method, random_state)
+                )
                 if known.status is Status.CONVERGED:
                     for callback in self.callbacks:
                         callback(known.trace[0])
@@ -244,8 +251,7 @@ class _Run:
         if isinstance(start, Handover) and start.solution.solver == method.name and start.solution.state is not None:
             self.state = method.follow(problem, start.solution.state)
         if self.state is None:
-            rng = _as_generator(random_state) if method.random else None
-            self.state = method.init(problem, _as_start(problem, start), rng)
+            self.state = method.init(problem, _as_start(problem, start), generator_for(method, random_state))
             if taken := WRITTEN.intersection(vars(self.state)):
                 raise TypeError(f"the state of {method.name} keeps its own {sorted(taken)}: the loop writes there")
         self.state.solver, self.state.best = method.name, self.best

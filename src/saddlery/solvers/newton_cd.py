@@ -28,8 +28,8 @@ from saddlery.parts import kernel
 from saddlery.point import Point
 from saddlery.problems.row_sums import best_intercept
 from saddlery.solvers.base import Needs, Solver, State
+from saddlery.solvers.dual_epochs import random_order
 from saddlery.solvers.newton_search import expand_at, search_along
-from saddlery.solvers.sdca import random_order
 
 __all__ = ["NewtonCD", "sweep_columns"]
 

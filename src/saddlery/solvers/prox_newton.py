@@ -295,7 +295,7 @@ class ProxNewton(Solver):
     def has_points(self, problem: Any, count: int) -> bool:
         return count > 1 and (is_small(problem) or is_small_sparse(problem))
 
-    def points(self, problem: Any, factors: np.ndarray, tol: float) -> CertifiedPoints:
+    def points(self, problem: Any, factors: np.ndarray, tol: float, rng: np.random.Generator) -> CertifiedPoints:
         """The solutions of a path on small data; ends where one does not reach the tolerance in one go.
 
         The certificates are those of the loop, from the data, but nothing else of it is worth its time here: see small_rounds.py.
@@ -307,7 +307,7 @@ class ProxNewton(Solver):
         for k, factor in enumerate(factors.tolist()):
             single = problem.with_penalty(problem.penalty.scaled(factor))
             if state is None:
-                state = self.init(single, None, np.random.default_rng(0))
+                state = self.init(single, None, rng)
             else:
                 reads += state.accesses
                 state = self.follow(single, state)

@@ -28,152 +28,32 @@ from typing import Any
 
 import numpy as np
 
-from saddlery.matrix import Matrix
-from saddlery.parts import kernel
 from saddlery.point import Point
 from saddlery.problems.row_sums import best_intercept
+from saddlery.solvers.at_once import CertifiedPoints
 from saddlery.solvers.balance import NONE, offset_around
 from saddlery.solvers.base import Needs, Solver, State
+from saddlery.solvers.dual_epochs import (
+    FAST,
+    LEG,
+    REACH,
+    dual_epoch,
+    dual_epoch_in_parts,
+    dual_epochs,
+    dual_steps,
+    gap_at_end,
+    new_seed,
+    row_order,
+)
+from saddlery.solvers.small_ascent import EPOCHS, Ascended, ascend_at_once, is_small_ascent
 
-__all__ = [
-    "SDCA",
-    "dual_epoch",
-    "dual_epoch_in_parts",
-    "dual_epochs",
-    "dual_steps",
-    "gap_at_end",
-    "new_seed",
-    "random_order",
-    "row_order",
-    "starting_dual",
-    "swept_once",
-]
+__all__ = ["SDCA", "starting_dual", "swept_once"]
 
-JUDGED = 1024  # rows of an epoch whose gap is looked at, about
-IN_CACHE = 1_000_000  # entries that are read in any order as fast
-# Where gaps fall fast, to less than so much of what an epoch met, one that is expected within so many times the tolerance is
-# brought there by the rows that were not visited for longest, this share of all: it falls to a quarter by that, of losses with
-# kinks to half (over 21 tolerances, text of 5000 x 30,000: 4.05 -> 3.83 epochs with logistic loss, 5.76 -> 5.51 with squared
-# hinge).
-FAST, REACH, LEG = 0.4, 3.0, 0.3
 # Sigma: this share of the mean of ||x_i||^2 / mu, so that steps are hardly shorter, but at least so many times 1 / smoothness, with
 # which c makes most of its way in one move where l2 is strong (5000 x 3000 counts, squared hinge, l2 of 100 / n: 80 -> 7 epochs).
 # It grows while the sum that is left costs more than the rows do: where weights can do what an intercept does, c has a long way to
 # go (a9a, logistic, l2 of 100 / n: 250 -> 52 ms; mushrooms: 78 -> 10 ms).
 SHARE, LEAST_TIMES, GROWS = 0.03, 10.0, 4.0
-TOGETHER, LARGEST_GROUP, LEAST_GROUPS = 2048, 16, 64  # entries and rows that are visited one after the other; groups of them
-
-
-@kernel(fast_sums=True)
-def dual_epoch(loss, penalty, rows, y, s, steps, order, a, v, intercept, along):
-    """For rows i in order: a_i = prox of tau_i l* at a_i + tau_i z_i, then v -= s_i da_i x_i (paper's (13), row by row).
-
-    `intercept` and `along` are the offset of a free intercept (balance.py), or zeros. Returns the sum of the gaps
-    s_i (l(z_i) + l*(a_i) - z_i a_i) that the rows had when they were met (of some of them, raised, if there are many).
-    """
-    every, met, free = 1 + order.shape[0] // JUDGED, 0.0, intercept[3] > 0.0
-    for k in range(order.shape[0]):
-        i = order[k]
-        if s[i] == 0.0:
-            continue
-        z = intercept[2] - intercept[1] - (intercept[3] - along[i]) * intercept[0] if free else 0.0
-        for p in range(rows.first(i), rows.last(i)):
-            z += rows.entry(p) * penalty.coordinate_map(v[rows.position(i, p)])
-        if k % every == 0:
-            met += s[i] * (loss.value(y[i], z) + loss.conjugate(y[i], a[i]) - z * a[i])
-        if steps[i] > 0.0:
-            move = loss.dual_step(y[i], a[i], z, steps[i]) - a[i]
-        else:  # an empty row: z = 0 whatever w is
-            move = loss.slope(y[i], 0.0) - a[i]
-        if move != 0.0:
-            a[i] += move
-            change = -s[i] * move
-            if free:
-                intercept[0] -= change
-                intercept[1] += change * along[i]
-            for p in range(rows.first(i), rows.last(i)):
-                v[rows.position(i, p)] += change * rows.entry(p)
-    return met * every
-
-
-@kernel
-def gap_at_end(loss, met, before):
-    """The gap to expect after an epoch whose rows met `met` and those of the epoch before it `before`.
-
-    If gaps fall by r from epoch to epoch, evenly, the mean over an epoch is (r - 1) / log(r) times that at its end.
-    """
-    share = met / before if before < math.inf else 0.5
-    return -met * share * math.log(share) / (1.0 - share) if 0.0 < share < 1.0 else met
-
-
-@kernel
-def shuffle(rows, order, seed):
-    """Put the order at random (Fisher and Yates), by draws of a xorshift generator whose state is seed[0]."""
-    x = seed[0]
-    for k in range(order.shape[0] - 1, 0, -1):
-        x ^= x >> np.uint64(12)
-        x ^= x << np.uint64(25)
-        x ^= x >> np.uint64(27)
-        j = np.int64((x >> np.uint64(32)) * np.uint64(k + 1) >> np.uint64(32))
-        order[k], order[j] = order[j], order[k]
-    seed[0] = x
-
-
-@kernel
-def dual_epochs(loss, penalty, rows, y, s, steps, order, seed, a, v, intercept, along, met, goal, most):
-    """At most so many epochs, until the gap is expected to be at a goal; how many, what was met last, and what is expected."""
-    count, expected = 0, math.inf
-    while count < most and expected > goal:
-        shuffle(rows, order, seed)
-        before, met = met, dual_epoch(loss, penalty, rows, y, s, steps, order, a, v, intercept, along)
-        expected = gap_at_end(loss, met, before)
-        count += 1
-    return count, met, expected
-
-
-def new_seed(rng: np.random.Generator) -> np.ndarray:
-    """A state for the draws of `shuffle`."""
-    return np.array([rng.bit_generator.random_raw() | 1], dtype=np.uint64)
-
-
-def row_order(rng: np.random.Generator, matrix: Matrix) -> np.ndarray:
-    """The rows in random order; see :func:`random_order`."""
-    return random_order(rng, matrix.rows, matrix.shape[0], matrix.nnz)
-
-
-def random_order(rng: np.random.Generator, vectors: Any, n: int, entries: int) -> np.ndarray:
-    """Vectors in random order; of data larger than a cache, short neighbours stay together (20,000 x 50,000: 8.8 -> 3.9 ms).
-
-    Where reading is cheap they do not, as neighbours that are alike make epochs less worth (w8a, hinge: 186 -> 383 ms).
-    """
-    group = int(min(TOGETHER * n // max(entries, 1), LARGEST_GROUP, n // LEAST_GROUPS))
-    if group <= 1 or entries < IN_CACHE:
-        order = np.arange(n)
-        shuffle(vectors, order, new_seed(rng))
-        return order
-    starts = rng.permutation((n + group - 1) // group) * group
-    order = (starts[:, None] + np.arange(group)).ravel()
-    return order if n % group == 0 else order[order < n]
-
-
-def dual_epoch_in_parts(
-    loss: Any, penalty: Any, matrix: Matrix, y: Any, s: Any, steps: Any, rng: np.random.Generator, a: Any, v: Any, *offset: Any
-) -> float:
-    """One epoch over all rows in random order; of data that are read in parts, over the rows of one part after the other.
-
-    Returns the gap as it was met on the way.
-    """
-    met, (numbers, along) = 0.0, offset
-    for part, block in matrix.row_parts(rng):
-        order, here = row_order(rng, block), along[part] if numbers[3] > 0.0 else along
-        met += dual_epoch(loss, penalty, block.rows, y[part], s[part], steps[part], order, a[part], v, numbers, here)
-    return met
-
-
-def dual_steps(square_norms: np.ndarray, s: np.ndarray, mu: float, more: Any = 0.0) -> np.ndarray:
-    """tau_i = 1 / (s_i (||x_i||^2 / mu + more_i)); 0 marks rows without entries or weight."""
-    curvature = s * (square_norms / mu + more)
-    return np.divide(1.0, curvature, out=np.zeros_like(curvature), where=curvature > 0.0)
 
 
 def starting_dual(problem: Any, start: Point | None) -> np.ndarray:
@@ -194,9 +74,11 @@ def swept_once(problem: Any, rng: np.random.Generator) -> Point:
 
 
 class _State(State):
-    def __init__(self, problem: Any, a: np.ndarray, b: float, rng: np.random.Generator):
+    def __init__(self, problem: Any, a: np.ndarray, b: float, rng: np.random.Generator, v: np.ndarray | None = None):
         self.a, self.rng = a, rng
-        self.v = -problem.matrix.rmatvec(problem.s * a) if a.any() else np.zeros(problem.d)
+        if v is None:
+            v = -problem.matrix.rmatvec(problem.s * a) if a.any() else np.zeros(problem.d)
+        self.v = v
         norms, mu = problem.matrix.row_square_norms, problem.penalty.strong_convexity
         self.offset = NONE
         if problem.fit_intercept:
@@ -245,6 +127,18 @@ class SDCA(Solver):
         smooth_with_intercept=True,
         partial=True,
     )
+
+    epochs_at_once = EPOCHS
+
+    def has_points(self, problem: Any, count: int) -> bool:
+        return count == 1 and is_small_ascent(problem)
+
+    def points(self, problem: Any, factors: np.ndarray, tol: float, rng: np.random.Generator) -> CertifiedPoints:
+        """The solution on small data."""
+        return ascend_at_once(problem, tol, rng, False, self._state_at)
+
+    def _state_at(self, problem: Any, end: Ascended, rng: np.random.Generator) -> _State:
+        return _State(problem, end.a, 0.0, rng, end.v)
 
     def init(self, problem: Any, start: Point | None, rng: np.random.Generator) -> _State:
         return _State(problem, starting_dual(problem, start), problem.constant if start is None else start.b, rng)

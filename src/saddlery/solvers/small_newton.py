@@ -238,7 +238,7 @@ class SmallNewton(Solver):
     def has_points(self, problem: Any, count: int) -> bool:
         return True
 
-    def points(self, problem: Any, factors: np.ndarray, tol: float) -> CertifiedPoints:
+    def points(self, problem: Any, factors: np.ndarray, tol: float, rng: Any = None) -> CertifiedPoints:
         """The solutions of a path, or one; ends where one does not reach the tolerance in one go."""
         state = self.init(problem, None)
         state.tol = tol

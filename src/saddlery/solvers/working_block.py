@@ -29,6 +29,7 @@ __all__ = [
     "ColumnProducts",
     "WorkingBlock",
     "add_gram",
+    "correlates",
     "gram_is_cheaper",
     "is_array",
     "mirror",
@@ -37,6 +38,9 @@ __all__ = [
 
 MAX_GRAM = 500  # columns: sweeping over a larger Gram matrix costs more than sweeping over sparse data
 MOST_GRAM = 2500  # columns, where sweeps crawl
+CORRELATED = (
+    10.0  # alignment of dense columns from which on they do (1 if entries have random signs, 222 on isolet, 31 with 20 factors)
+)
 NOT_SPARSE = 0.25  # share of non-zeros from which on columns are worked on as a dense array
 DENSE_ROOM = 32_000_000  # numbers in such an array, or two fifths of the non-zeros of X if that is more
 SINGLE_FROM = 30_000_000  # products: Gram matrices of arrays that take more are computed in single precision
@@ -91,15 +95,17 @@ def gram_is_cheaper(problem: Any, entries: int, m: int, swept: float, epochs: in
     the `epochs` of earlier models tell (20 such lassos: 220 -> 160 ms; on news20 that Gram matrices are better).
 
     Where columns correlate and their number comes near that of rows, sweeps `crawl` and exact solves on the support must help
-    (1000 x 3000 with correlations of 0.3, lasso at 0.01: never -> 0.3 s): these are paid for by sweeps in vain, too.
+    (1000 x 3000 with correlations of 0.3, lasso at 0.01: never -> 0.3 s): these are paid for by sweeps in vain, too. Where dense
+    columns have much in common that is known before (isolet, lasso at 0.01: 136 -> 43 ms).
     """
-    if m > (MOST_GRAM if crawls else MAX_GRAM):
+    alike = correlates(problem)
+    if m > (MOST_GRAM if crawls or alike else MAX_GRAM):
         return False
     if is_array(problem, entries, m):
         form = problem.n * m * m / 48.0 + (COPY_DENSE * entries if swept_in_few_bits(problem) else 0.0)
     else:
         form = 0.78 * entries * (entries / problem.n) * (3.0 if m > 400 else 1.0)
-    expected = sweeps_expected(problem, form, epochs) * entries if m <= MAX_GRAM else 0.0
+    expected = sweeps_expected(problem, form, epochs) * entries if m <= MAX_GRAM or alike else 0.0
     return form + 5.0 * m * m + m**3 / 50.0 <= max(expected, swept)
 
 
@@ -113,7 +119,12 @@ def sweeps_expected(problem: Any, form: float, epochs: int) -> float:
         return 60.0
     if problem.matrix.is_sparse:
         return 12.0
-    return 12.0 * SWEEP_DENSE if swept_in_few_bits(problem) else 60.0
+    return 12.0 * SWEEP_DENSE if swept_in_few_bits(problem) and not correlates(problem) else 60.0
+
+
+def correlates(problem: Any) -> bool:
+    """Whether dense columns have so much in common that sweeps over them crawl."""
+    return not problem.matrix.is_sparse and problem.matrix.compiled and problem.matrix.alignment >= CORRELATED
 
 
 def swept_in_few_bits(problem: Any) -> bool:

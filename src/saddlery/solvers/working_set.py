@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from saddlery.parts import kernel
-from saddlery.solvers.working_block import WORTH_SWEEPS, swept_in_few_bits
+from saddlery.solvers.working_block import WORTH_SWEEPS, correlates, swept_in_few_bits
 
 __all__ = [
     "FIRST_WIDE",
@@ -96,7 +96,8 @@ def lacking_share(problem: Any, w: np.ndarray, Xta: np.ndarray) -> float:
 def _sweeps_are_cheap(problem: Any) -> bool:
     """Whether sweeps over a quarter of the columns take no longer than what a round takes anyway, and Gram matrices do."""
     tall = problem.n >= 2 * problem.d  # on wide data small sets that are solved fast beat large ones
-    return tall and swept_in_few_bits(problem) and problem.n * _quarter(problem) ** 2 > 48.0 * WORTH_SWEEPS
+    dear = problem.n * _quarter(problem) ** 2 > 48.0 * WORTH_SWEEPS
+    return tall and swept_in_few_bits(problem) and dear and not correlates(problem)
 
 
 def _quarter(problem: Any) -> int:
@@ -159,6 +160,8 @@ def _first_size(problem: Any, count: int) -> int:
         return FIRST
     least = min(FIRST_WIDE, max(problem.n, LITTLE))
     if not problem.matrix.is_sparse:
+        if correlates(problem):
+            return least
         if problem.n >= 2 * problem.d and count > MOST_COLUMNS * problem.d:
             return problem.d
         return _quarter(problem) if _sweeps_are_cheap(problem) else least
