@@ -29,6 +29,7 @@ __all__ = [
     "dots",
     "dots_of",
     "filter_vectors",
+    "leave_out_zeros",
     "scatter",
     "square_norms",
     "square_norms_of",
@@ -310,6 +311,20 @@ def transpose_tiles(vectors, count, out):
             for j in range(first, min(first + LINE, length)):
                 for i in range(low, high):
                     out[j * count + i] = vectors.values[i * length + j]
+
+
+@kernel
+def leave_out_zeros(vectors, values, indices, starts):
+    """Dense vectors in compressed form; every entry is written, and the next written over it if it is zero, as below."""
+    count = 0
+    for i in range(starts.shape[0] - 1):
+        starts[i] = count
+        first = i * vectors.length
+        for j in range(vectors.length):
+            values[count] = vectors.values[first + j]
+            indices[count] = j
+            count += vectors.values[first + j] != 0.0
+    starts[starts.shape[0] - 1] = count
 
 
 @kernel

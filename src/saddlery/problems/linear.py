@@ -109,6 +109,8 @@ class LinearProblem:
                 piece.check()
         if hasattr(self.penalty, "check_columns"):
             self.penalty.check_columns(self.d)
+        if penalty.threshold == 0.0 and not getattr(penalty, "bounded", False) and self.loss.targets == "signs":
+            self.matrix = self.matrix.lean()  # no column is ever left out
         self.s = _as_weights(sample_weight, self.n)
         if sample_weight is None:
             self.equal_weights = True
