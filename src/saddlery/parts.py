@@ -37,6 +37,8 @@ from numba.extending import (
     unbox,
 )
 
+from saddlery.inner_code import InnerCompiler, inner_form
+
 __all__ = ["JIT_DISABLED", "code_digest", "kernel", "part", "verb"]
 
 JIT_DISABLED = bool(numba.config.DISABLE_JIT)  # type: ignore[attr-defined]
@@ -226,7 +228,7 @@ def verb(name: str, arguments: str, inline: Literal["never", "always"] = "never"
     )
     exec(source, {"pick": _implementation}, scope)  # the names of the arguments are part of the protocol
     # Verbs are pasted by LLVM wherever they are called: a loop with a call in it is not turned into vector code.
-    options = {"forceinline": True, "no_cfunc_wrapper": True, "no_cpython_wrapper": True}
+    options = {"forceinline": True, "no_cfunc_wrapper": True, "no_cpython_wrapper": True, "pipeline_class": InnerCompiler}
     overload_method(_Part, name, inline=inline, jit_options=options)(scope[name])  # type: ignore[call-arg]
 
 
@@ -284,8 +286,9 @@ def kernel(
     if only_inside:
         options["inline"] = "always"
     options["no_cfunc_wrapper"] = True  # nobody calls kernels from C (a first default fit: 7.4 -> 6.4 s)
-    compiled = numba.njit(cache=_cache_is_writable(), nogil=True, error_model="numpy", fastmath=fastmath, **options)(function)
-    _KERNELS.append(compiled)
+    cache = _cache_is_writable()
+    compiled = numba.njit(cache=cache, nogil=True, error_model="numpy", fastmath=fastmath, **options)(function)
+    _KERNELS.extend([compiled] if JIT_DISABLED else [compiled, inner_form(compiled, cache)])
     return compiled
 
 
