@@ -20,7 +20,14 @@ from numba.core.caching import CompileResultCacheImpl, FunctionCache
 from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
 from numba.core.compiler import Compiler
 
-__all__ = ["InnerCompiler", "inner_form"]
+__all__ = ["InnerCompiler", "has_known_insides", "inner_form"]
+
+KNOWN = ((0, 61), (0, 68))  # oldest and newest Numba with which this was tested; others compile as ever, which takes longer
+
+
+def has_known_insides() -> bool:
+    """Whether the installed Numba is one whose insides are those that this file stands on."""
+    return KNOWN[0] <= tuple(numba.version_info.short) <= KNOWN[1]  # type: ignore[attr-defined]
 
 
 class _Library(JITCodeLibrary):

@@ -37,11 +37,12 @@ from numba.extending import (
     unbox,
 )
 
-from saddlery.inner_code import InnerCompiler, inner_form
+from saddlery.inner_code import InnerCompiler, has_known_insides, inner_form
 
 __all__ = ["JIT_DISABLED", "code_digest", "kernel", "part", "verb"]
 
 JIT_DISABLED = bool(numba.config.DISABLE_JIT)  # type: ignore[attr-defined]
+SPLIT = has_known_insides() and not JIT_DISABLED  # whether kernels have inner forms
 _SCALARS = {float: types.float64, int: types.int64, bool: types.boolean}
 _CLASSES: dict[tuple[str, str], type] = {}
 _LOOKS: dict[tuple[str, tuple[str, ...]], str] = {}
@@ -228,7 +229,9 @@ def verb(name: str, arguments: str, inline: Literal["never", "always"] = "never"
     )
     exec(source, {"pick": _implementation}, scope)  # the names of the arguments are part of the protocol
     # Verbs are pasted by LLVM wherever they are called: a loop with a call in it is not turned into vector code.
-    options = {"forceinline": True, "no_cfunc_wrapper": True, "no_cpython_wrapper": True, "pipeline_class": InnerCompiler}
+    options: dict[str, Any] = {"forceinline": True, "no_cfunc_wrapper": True, "no_cpython_wrapper": True}
+    if SPLIT:
+        options["pipeline_class"] = InnerCompiler
     overload_method(_Part, name, inline=inline, jit_options=options)(scope[name])  # type: ignore[call-arg]
 
 
@@ -288,7 +291,7 @@ def kernel(
     options["no_cfunc_wrapper"] = True  # nobody calls kernels from C (a first default fit: 7.4 -> 6.4 s)
     cache = _cache_is_writable()
     compiled = numba.njit(cache=cache, nogil=True, error_model="numpy", fastmath=fastmath, **options)(function)
-    _KERNELS.extend([compiled] if JIT_DISABLED else [compiled, inner_form(compiled, cache)])
+    _KERNELS.extend([compiled, inner_form(compiled, cache)] if SPLIT else [compiled])
     return compiled
 
 

@@ -140,3 +140,17 @@ def test_interruption_ends_the_search(numbers):
 
     with pytest.raises(KeyboardInterrupt):  # half a search has no model to offer
         sd.LinearRegressorCV(n_alphas=4, solver=Interrupted()).fit(*numbers)
+
+
+def test_folds_of_another_loss_are_fitted_and_scored_by_it():
+    """On small data a solver may have all points of a path at once; second moments are for squared losses alone."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, 8))
+    y = X @ rng.standard_normal(8) + 3.0 * rng.standard_t(1.2, 300)
+    folds = list(KFold(3).split(X))
+    search = sd.LinearRegressorCV(loss="huber", alphas=[0.3, 0.01], cv=folds, tol=1e-9).fit(X, y)
+    loss = sd.losses.Huber()
+    for k, (train, test) in enumerate(folds):
+        for at, alpha in enumerate(search.alphas_):
+            model = sd.LinearRegressor(loss="huber", alpha=alpha, tol=1e-9).fit(X[train], y[train])
+            assert search.scores_[at, k] == pytest.approx(-loss.value(y[test], model.predict(X[test])).mean(), rel=1e-5)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+import saddlery as sd
 from saddlery.matrix import Matrix, as_matrix
 from saddlery.matrix.vectors import combine, dots, square_norms
 
@@ -288,3 +289,36 @@ def test_rows_that_are_taken(kind, dtype):
         for stack, array in ((taken.rows, expected), (taken.cols, expected.T)):
             spread = sp.csr_array((stack.values, stack.indices, stack.starts), shape=array.shape)
             np.testing.assert_array_equal(spread.toarray(), array)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_dense_data_that_are_mostly_zeros_as_sparse_ones(order, dtype):
+    rng = np.random.default_rng(0)
+    X = np.asarray(rng.standard_normal((1000, 250)) * (rng.random((1000, 250)) < 0.1), dtype=dtype, order=order)
+    matrix = as_matrix(X)
+    lean = matrix.lean()
+    assert lean.is_sparse
+    assert lean is matrix.lean()  # made once
+    assert lean.values.dtype == dtype
+    assert np.array_equal(lean.csr.toarray(), X)
+    assert lean.nnz == np.count_nonzero(X)
+    full = as_matrix(X + 1.0)
+    assert full.lean() is full
+    assert as_matrix(X[:10]).lean().is_sparse is False  # not worth a copy
+
+
+@pytest.mark.parametrize("loss", ["logistic", "hinge"])
+def test_zeros_are_left_out_where_no_column_can_be(loss):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((1500, 150)) * (rng.random((1500, 150)) < 0.1)
+    y = np.sign(X @ rng.standard_normal(150) + 0.5 * rng.standard_normal(1500))
+    ridge, lasso = (sd.LinearProblem(X, y, loss, penalty) for penalty in (sd.penalties.L2(0.01), sd.penalties.L1(0.01)))
+    assert ridge.matrix.is_sparse
+    assert not lasso.matrix.is_sparse
+    solution = sd.solve(ridge, tol=1e-6)
+    a = solution.dual
+    primal = ridge.loss.value(y, X @ solution.w).mean() + 0.005 * solution.w @ solution.w
+    dual = -ridge.loss.conjugate(y, a).mean() - np.sum((X.T @ a / len(y)) ** 2) / 0.02
+    assert primal - dual <= 1e-6 * ridge.scale * (1 + 1e-6)
+    assert solution.certificate.primal == pytest.approx(primal)
