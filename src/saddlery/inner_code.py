@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numba
+from numba import types
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
 from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
 from numba.core.compiler import Compiler
@@ -85,10 +86,19 @@ class _Cache(FunctionCache):
     _impl_class = _CacheFiles
 
 
+def _is_plain(kind: Any) -> bool:
+    """Whether what a kernel returns is nothing, numbers, or a tuple of numbers."""
+    if isinstance(kind, (types.Tuple, types.UniTuple)):
+        return all(map(_is_plain, kind))
+    return isinstance(kind, (types.Number, types.Boolean, types.NoneType))
+
+
 def _with_door(inner: Any, args: tuple[Any, ...], return_type: Any) -> Any:
     """The inner form of a kernel, optimised and wrapped for Python."""
     inner.compile(args)
     result = inner.overloads[args]
+    if not _is_plain(result.signature.return_type):  # it would need constants that the inner form on disk does not have
+        raise TypeError(f"{result.fndesc.qualname} returns {result.signature.return_type}: kernels fill arrays that they are given")
     context, descriptor, environment = inner.targetctx, result.fndesc, result.environment
     library = context.codegen().create_library(descriptor.qualname)
     library.enable_object_caching()

@@ -115,3 +115,21 @@ def test_another_process_finds_inner_code_on_disk(tmp_path, run_script):
     assert run_script(first, NUMBA_CACHE_DIR=str(tmp_path)) == [5.0, 0, []]
     value, hits, signatures = run_script(second, NUMBA_CACHE_DIR=str(tmp_path))
     assert (value, hits, len(signatures)) == (1.0, 1, 1)
+
+
+@kernel
+def fresh_array(penalty, n):
+    return np.empty(n)
+
+
+@kernel
+def first_of_fresh(penalty, n):
+    out = fresh_array(penalty, n)
+    out[0] = 7.0
+    return out[0]
+
+
+def test_arrays_are_returned_to_kernels_only():
+    assert first_of_fresh(PENALTY, 3) == 7.0
+    with pytest.raises(TypeError, match="kernels fill arrays that they are given"):
+        fresh_array(PENALTY, 3)

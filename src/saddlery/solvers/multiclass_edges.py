@@ -153,31 +153,32 @@ def add_edges(rows, penalty, feature, bounds, order, first, second, chosen, weig
 
 
 @kernel
-def sampled_gram(rows, penalty, V, s, d, feature, bounds, edges, offset):
-    """H of about so many edges. All in one kernel: between the parts of it Python took a third of the time (letter, 2000 rows)."""
+def sampled_gram(rows, penalty, V, s, d, feature, bounds, edges, offset, gram):
+    """gram += H of about so many edges. All in one kernel: between the parts of it Python took a third of the time (letter, 2000 rows)."""
     chances = np.empty(V.shape[1])
     unit = max(row_chances(penalty, V, s, chances) / edges, 1e-300)
     places, weights = np.empty((3, edges + 2), np.int64), np.empty(edges + 2)
     first, second, chosen = places[0], places[1], places[2]
     count = draw_edges(penalty, V, s, chances, unit, offset, first, second, chosen, weights)
     order = sort_edges(penalty, first, second, count, V.shape[0])
-    gram, spread = np.zeros((feature.shape[0], feature.shape[0])), np.zeros(d + 1)
+    spread = np.zeros(d + 1)
     spread[d] = 1.0
     add_edges(rows, penalty, feature, bounds, order, first, second, chosen, weights, spread, gram)
     mirror(penalty, gram, 1.0, ROUNDING, gram)
-    return gram
 
 
 def edge_gram(
     penalty: Any, rows: Any, pairs: Pairs, V: np.ndarray, s: np.ndarray, d: int, edges: int, free: int, rng: np.random.Generator
 ) -> np.ndarray:
     """H of about so many edges, with `free` intercepts at its end; `rows` are those of X."""
+    gram = np.zeros((len(pairs.feature) + free,) * 2)
     if not free:  # pairs are sorted by class
-        return sampled_gram(rows, penalty, V, s, d, pairs.feature, pairs.starts, edges, rng.random())
+        sampled_gram(rows, penalty, V, s, d, pairs.feature, pairs.starts, edges, rng.random(), gram)
+        return gram
     k = len(V)
     cls, feature = np.concatenate([pairs.cls, np.arange(free)]), np.concatenate([pairs.feature, np.full(free, d)])
     order = np.argsort(cls, kind="stable")  # the classes one after the other, each with its intercept
     bounds = np.searchsorted(cls[order], np.arange(k + 1))
-    gram = sampled_gram(rows, penalty, V, s, d, feature[order], bounds, edges, rng.random())
+    sampled_gram(rows, penalty, V, s, d, feature[order], bounds, edges, rng.random(), gram)
     back = np.argsort(order)
     return gram.take(back, axis=0).take(back, axis=1)

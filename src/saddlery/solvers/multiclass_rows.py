@@ -145,7 +145,6 @@ def weigh_slopes(loss, codes, s, V, out):
             out[l, i] = V[l, i] * s[i]
     for i in range(s.shape[0]):
         out[codes[i], i] -= s[i]
-    return out
 
 
 @kernel(fast_sums=True)

@@ -246,7 +246,8 @@ class Present(Solver):
         if state.fresh is not None:
             self._keep_products(problem, state, np.ascontiguousarray(state.fresh.T))
         else:
-            weighted = weigh_slopes(problem.loss, problem.codes, problem.s, state.V, state.weighted)
+            weighted = state.weighted
+            weigh_slopes(problem.loss, problem.codes, problem.s, state.V, weighted)
             state.slope = weighted.sum(axis=1) if problem.fit_intercept else np.zeros(problem.k)
             self._multiply_slopes(problem, state, weighted.T)
         state.gap = self._estimate(problem, state)
@@ -275,7 +276,8 @@ class Present(Solver):
             if problem.fit_intercept:
                 along += shift[:, None]
             model_rows(problem.loss, V, 0, along, state.room)
-            weighted = weigh_slopes(problem.loss, problem.codes, problem.s, along, state.weighted)
+            weighted = state.weighted
+            weigh_slopes(problem.loss, problem.codes, problem.s, along, weighted)
             G = gradient_of(problem.matrix, weighted.T)
         expected = gap(float(largest(problem.penalty, G.ravel())))  # also of the pairs that the model did not hold
         if expected > state.tol:

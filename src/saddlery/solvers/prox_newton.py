@@ -87,9 +87,15 @@ ENOUGH_ROWS = 120  # rows for each column of the block, if they are
 # --------------------------------------------------------------------------- the solver
 
 
+# Rows for each column from which on a part of them is a good start; fewer are enough where rows are short and few columns will matter
+# (w8a's test set, 14951 x 300, logistic at 0.1 and 0.01 to 1e-6: 7.6 -> 5.3 and 11.3 -> 7.3 ms).
+TALL, SHORT_ROWS = 128, 32
+
+
 def _sample_size(problem: Any) -> int:
     """Rows of a first sample."""
-    return max(problem.n // 16, min(problem.n // 4, 30 * problem.d))
+    least = problem.n // 16
+    return max(least, min(problem.n // 4, 30 * problem.d)) if problem.n >= TALL * problem.d else least
 
 
 def _joined(values: np.ndarray, last: float) -> np.ndarray:
@@ -219,7 +225,9 @@ class ProxNewton(Solver):
 
     def _worth_sampling(self, problem: Any) -> bool:
         """Whether to start from a part of the rows: tall data, of which that part fits into memory."""
-        if not self.sample_start or problem.n < max(10_000, 128 * problem.d):
+        matrix, selects = problem.matrix, problem.penalty.threshold > 0.0
+        tall = SHORT_ROWS if selects and matrix.compiled and matrix.by_columns else TALL
+        if not self.sample_start or problem.n < max(10_000, tall * problem.d):
             return False
         share = _sample_size(problem) / problem.n
         return problem.matrix.compiled or problem.matrix.holds(share * problem.matrix.nnz, 3 * DENSE_BYTES)

@@ -107,12 +107,10 @@ def add_columns_within(rows, cols, place, new, weights, free, gram):
 
 
 @kernel(fast_sums=True)
-def weighted_squares_of(vectors, chosen, weights):
-    """sum_i weights_i v_ij^2 for the chosen vectors j."""
-    out = np.empty(chosen.shape[0])
+def weighted_squares_of(vectors, chosen, weights, out):
+    """out_k = sum_i weights_i v_ij^2 for the chosen vectors j."""
     for k in range(chosen.shape[0]):
         out[k] = vectors.weighted_square(chosen[k], weights)
-    return out
 
 
 @kernel(fast_sums=True)
@@ -265,7 +263,9 @@ class ThinnedBlock(ColumnProducts):
         diagonal = self.gram[spots, spots] - self.ridge
         missed = np.flatnonzero(diagonal[: self.m] <= EPS * self.ridge[: self.m])
         if len(missed):
-            ridge[missed] += weighted_squares_of(self.cols, self.W[missed], h)
+            lacking = np.empty(len(missed))
+            weighted_squares_of(self.cols, self.W[missed], h, lacking)
+            ridge[missed] += lacking
         self.gram[spots, spots], self.ridge = diagonal + ridge, ridge
 
     def update_gram(self, h: np.ndarray, rows: np.ndarray | None = None, strictly: bool = False) -> None:
