@@ -33,6 +33,7 @@ import numpy as np
 from saddlery.matrix.vectors import DenseVectors
 from saddlery.parts import kernel
 from saddlery.point import Point
+from saddlery.solvers.at_once import CertifiedPoints
 from saddlery.solvers.base import Needs, Solver, State
 from saddlery.solvers.gram_model import SMALL_FACE, factorise, solve_factorised
 from saddlery.solvers.small_columns import add_columns, columns_of, dots_with_columns, weighted_gram
@@ -41,6 +42,7 @@ __all__ = ["InteriorPoint"]
 
 BEFORE_WALL = 0.99  # share of the way to the nearest wall that a step goes
 STEPS = 4  # steps of an epoch
+EPOCHS = 20  # most of them in one go
 LOST = 3  # epochs in a row without a fall of the gap after which rounding has won
 EPS = float(np.finfo(float).eps)  # the objective at w = 0 is 1
 
@@ -202,20 +204,41 @@ class InteriorPoint(Solver):
         most_columns=SMALL_FACE - 1,
     )
     random = False
+    epochs_at_once = EPOCHS
+
+    def has_points(self, problem: Any, count: int) -> bool:
+        return count == 1
+
+    def points(self, problem: Any, factors: np.ndarray, tol: float, rng: Any = None) -> CertifiedPoints:
+        """The solution, without certificates on the way: on small data these cost as much as the steps."""
+        state = self.init(problem, None)
+        state.tol = tol
+        epochs = math.ceil(self._go(problem, state, EPOCHS * STEPS) / STEPS)
+        point = self.point(problem, state)
+        primal, dual = problem.evaluate(point)
+        values = np.array([[primal, dual.value, problem.nonzeros(point.w)]])
+        return CertifiedPoints(
+            point.w[None, :].copy(), np.array([point.b]), values, problem.scale, state, dual.a[None, :], [epochs]
+        )
 
     def init(self, problem: Any, start: Point | None, rng: Any = None) -> _State:
         w, b = (np.zeros(problem.d), 0.0) if start is None else (start.w, start.b)
         return _State(problem, w, b)
 
     def step(self, problem: Any, state: _State) -> None:
+        self._go(problem, state, STEPS)
+
+    def _go(self, problem: Any, state: _State, most: int) -> int:
+        """At most so many steps; returns how many."""
         data = (problem.y, problem.s) if len(state.used) == problem.n else (problem.y[state.used], problem.s[state.used])
         l2, free = problem.penalty.strong_convexity, int(problem.fit_intercept)
         where = (state.v, state.p, state.xi, state.t, state.m)
-        count, gap = interior_steps(problem.loss, state.cols, *data, l2, free, STEPS, 0.5 * state.tol * problem.scale, *where)
+        count, gap = interior_steps(problem.loss, state.cols, *data, l2, free, most, 0.5 * state.tol * problem.scale, *where)
         state.accesses += (4.0 + problem.d / 16.0) * count * problem.d * len(state.used)
         state.lost = 0 if gap < state.gap else state.lost + 1
         state.gap = min(gap, state.gap)
         state.stalled = state.lost >= LOST or count == 0  # where no step was taken, none will be: certified by now, or never
+        return count
 
     def point(self, problem: Any, state: _State) -> Point:
         a = np.zeros(problem.n)

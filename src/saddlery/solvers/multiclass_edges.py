@@ -154,7 +154,7 @@ def add_edges(rows, penalty, feature, bounds, order, first, second, chosen, weig
 
 @kernel
 def sampled_gram(rows, penalty, V, s, d, feature, bounds, edges, offset, gram):
-    """gram += H of about so many edges. All in one kernel: between the parts of it Python took a third of the time (letter, 2000 rows)."""
+    """gram += H of about so many edges, in one kernel: between parts of it Python took a third of the time (letter, 2000 rows)."""
     chances = np.empty(V.shape[1])
     unit = max(row_chances(penalty, V, s, chances) / edges, 1e-300)
     places, weights = np.empty((3, edges + 2), np.int64), np.empty(edges + 2)

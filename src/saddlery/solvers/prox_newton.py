@@ -87,8 +87,8 @@ ENOUGH_ROWS = 120  # rows for each column of the block, if they are
 # --------------------------------------------------------------------------- the solver
 
 
-# Rows for each column from which on a part of them is a good start; fewer are enough where rows are short and few columns will matter
-# (w8a's test set, 14951 x 300, logistic at 0.1 and 0.01 to 1e-6: 7.6 -> 5.3 and 11.3 -> 7.3 ms).
+# Rows for each column from which on a part of them is a good start; fewer are enough where rows are short and few columns will
+# matter (w8a's test set, 14951 x 300, logistic at 0.1 and 0.01 to 1e-6: 7.6 -> 5.3 and 11.3 -> 7.3 ms).
 TALL, SHORT_ROWS = 128, 32
 
 
