@@ -44,9 +44,15 @@ LADDERS: dict[str, tuple[float, ...]] = {
     "mean_conditioning": (0.5, 2.0, 8.0, 30.0, 100.0, 1000.0, 10_000.0),
     "conditioning": (0.5, 2.0, 8.0, 30.0, 100.0, 1000.0, 10_000.0),
     "alignment": (1.5, 4.0),
+    "overlap": (2.0, 8.0),
 }
 L2 = {"selects": False}
-NEEDS = {"conditioning": L2, "mean_conditioning": L2, "alignment": {**L2, "sparse": True}}  # cost a pass: asked for there only
+NEEDS = {  # cost a pass, or some of one: asked for there only
+    "conditioning": L2,
+    "mean_conditioning": L2,
+    "alignment": {**L2, "sparse": True},
+    "overlap": {**L2, "sparse": False},
+}
 
 
 def price(rules: list[Rule]) -> float:

@@ -24,7 +24,7 @@ __all__ = ["SETS", "Kind", "Trial", "facts_of", "trials"]
 
 FLAGS = ("smooth", "kinks", "quadratic", "signs", "strongly_convex", "selects", "intercept", "sparse")
 NUMBERS = ("n", "d", "cells", "columns_per_row", "gram_passes")
-OF_L2 = ("conditioning", "mean_conditioning", "alignment")  # cost a pass over the data: asked for only where nothing is selected
+OF_L2 = ("conditioning", "mean_conditioning", "alignment", "overlap")  # read data: asked for only where nothing is selected
 ABSENT = ("bounded", "corners", "ball", "partial")  # facts that no problem of the grid has
 HUGE = 1e300  # stands for infinity, which JSON has not
 
@@ -190,5 +190,5 @@ def facts_of(problem: Any) -> dict[str, Any]:
     """The facts that conditions may ask for; None: not to be asked for, as it costs a pass and would not be remembered."""
     facts = Facts(problem)
     out = {name: getattr(facts, name) for name in (*FLAGS, *NUMBERS, *ABSENT)}
-    asked = [name for name in OF_L2 if not facts.selects and (facts.sparse or name != "alignment")]
+    asked = [name for name in OF_L2 if not facts.selects and name != ("overlap" if facts.sparse else "alignment")]
     return out | dict.fromkeys(OF_L2) | {name: min(float(f"{getattr(facts, name):.4g}"), HUGE) for name in asked}

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 import saddlery as sd
 from saddlery.matrix import Matrix
-from saddlery.solvers import sdca
+from saddlery.solvers import dual_epochs, sdca
 from saddlery.solvers.active_sdca import DualSearch
 from saddlery.solvers.auto import choose
 from saddlery.solvers.balance import NONE, balance, common_part, offset_around
@@ -30,19 +30,19 @@ def noisy(n, d, seed=0):
 
 def test_shuffle_gives_every_order_alike():
     rng, rows = np.random.default_rng(0), Matrix(np.zeros((4, 1))).rows
-    seed, counts = sdca.new_seed(rng), np.zeros((4, 4))
+    seed, counts = dual_epochs.new_seed(rng), np.zeros((4, 4))
     for _ in range(4000):
         order = np.arange(4)
-        sdca.shuffle(rows, order, seed)
+        dual_epochs.shuffle(rows, order, seed)
         counts[np.arange(4), order] += 1.0
     assert np.abs(counts / 1000.0 - 1.0).max() < 0.15
 
 
 def test_large_data_are_visited_in_groups(monkeypatch):
     matrix = Matrix(sp.random_array((1003, 40), density=0.2, rng=1, format="csr"))
-    assert np.count_nonzero(np.diff(sdca.row_order(np.random.default_rng(0), matrix)) == 1) < 20
+    assert np.count_nonzero(np.diff(dual_epochs.row_order(np.random.default_rng(0), matrix)) == 1) < 20
     monkeypatch.setattr(sdca, "IN_CACHE", 0)
-    order = sdca.row_order(np.random.default_rng(0), matrix)
+    order = dual_epochs.row_order(np.random.default_rng(0), matrix)
     assert np.array_equal(np.sort(order), np.arange(1003))
     assert np.count_nonzero(np.diff(order) == 1) > 800
     assert np.any(np.diff(order) < 0)
@@ -52,8 +52,8 @@ def test_gap_at_end_of_gaps_that_fall_evenly():
     """Means over epochs of exp(-3 t): what is expected is the value at the end."""
     loss = sd.losses.Hinge()
     mean = (1.0 - math.exp(-3.0)) / 3.0
-    assert sdca.gap_at_end(loss, mean * math.exp(-3.0), mean) == pytest.approx(math.exp(-6.0))
-    assert sdca.gap_at_end(loss, 2.0, 1.0) == 2.0
+    assert dual_epochs.gap_at_end(loss, mean * math.exp(-3.0), mean) == pytest.approx(math.exp(-6.0))
+    assert dual_epochs.gap_at_end(loss, 2.0, 1.0) == 2.0
 
 
 @pytest.mark.parametrize("loss", ["logistic", "hinge", "squared_hinge"])
@@ -186,9 +186,8 @@ def test_auto_takes_dual_sweeps_where_l2_is_strong_and_newton_for_wide_regressio
     for loss in ("squared", "huber", "logistic", "smooth_hinge"):
         assert chosen(loss, words, 1.0, fit_intercept=True) == "sdca"
     assert chosen("hinge", words, 1.0, fit_intercept=True) == "active_sdca"
-    assert chosen("squared_hinge", wide, 1e-3) == "active_sdca"
-    assert chosen("logistic", wide, 1e-3) == "active_sdca"
-    assert chosen("logistic", wide, 1e-4) == "newton_cg"
+    assert chosen("squared_hinge", wide, 1e-3) == "sdca"
+    assert chosen("logistic", wide, 1e-3) == chosen("logistic", wide, 1e-4) == "sdca"
     assert chosen("hinge", wide, 1e-3) == "sdca"
     assert chosen("hinge", wide, 1e-5) == "active_sdca"
 
@@ -327,3 +326,75 @@ def test_block_of_all_columns_keeps_v():
         search.sweep(problem, np.random.default_rng(0), 0.0, 5, 0.0)
         search.search(problem)
         np.testing.assert_allclose(search.v, -X.T @ (problem.s * search.a), atol=1e-12)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "hinge", "squared_hinge"])
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_rows_in_single_precision_end_in_double(monkeypatch, loss, fit_intercept):
+    """Dense data larger than a cache: most epochs read rounded rows, and gaps below their reach are certified too."""
+    if fit_intercept and loss == "hinge":
+        pytest.skip("sdca takes an intercept with smooth losses")
+    X, y = noisy(60, 80)
+    problem = sd.LinearProblem(X, y, loss=loss, penalty=sd.penalties.L2(0.05), fit_intercept=fit_intercept)
+    double = sd.solve(problem, "sdca", tol=1e-12, max_epochs=5000)
+    monkeypatch.setattr(sdca, "IN_CACHE", 0)
+    copies, rounded = [], sdca.single_rows
+    monkeypatch.setattr(sdca, "single_rows", lambda matrix: copies.append(1) or rounded(matrix))
+    single = sd.solve(problem, "sdca", tol=1e-12, max_epochs=5000)
+    assert copies == [1]
+    assert single.certificate.relative_gap <= 1e-12
+    np.testing.assert_allclose(single.w, double.w, atol=1e-5)
+    coarse = sd.solve(problem, "sdca", tol=1e-4)
+    value = problem.primal(coarse.w, coarse.b) - problem.dual_point(coarse.dual).value
+    assert coarse.certificate.gap == pytest.approx(value, rel=1e-6)  # of the data as they are
+
+
+def test_rows_that_single_precision_would_lose_are_read_in_double(monkeypatch):
+    X, y = noisy(60, 80)
+    monkeypatch.setattr(sdca, "IN_CACHE", 0)
+    monkeypatch.setattr(sdca, "single_rows", None)
+    for size in (1e-40, 1e30):
+        problem = sd.LinearProblem(size * X, y, loss="squared_hinge", penalty=sd.penalties.L2(0.05 * size * size))
+        assert sd.solve(problem, "sdca", tol=1e-6).certificate.relative_gap <= 1e-6
+
+
+@pytest.mark.parametrize("penalty", [sd.penalties.L2(0.01), sd.penalties.ElasticNet(0.02, 0.5)])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_longer_steps_never_let_the_dual_fall(loss, penalty):
+    X, y = noisy(80, 40)
+    problem = sd.LinearProblem(X, y, loss=loss, penalty=penalty)
+    solver, values = sdca.SDCA(), []
+    state = solver.init(problem, None, np.random.default_rng(0))
+    assert np.allclose(state.steps, dual_epochs.LONGER * penalty.strong_convexity / (problem.s * problem.matrix.row_square_norms))
+    for _ in range(30):
+        solver.step(problem, state)
+        values.append(problem.dual_point(state.a).value)
+    assert np.all(np.diff(values) > -1e-14)
+
+
+def test_overlap_of_rows():
+    rng = np.random.default_rng(0)
+    assert Matrix(rng.standard_normal((2000, 1000))).overlap == pytest.approx(2.0, rel=0.2)
+    shared = rng.standard_normal((500, 5)) @ rng.standard_normal((5, 2000))
+    assert Matrix(shared).overlap == pytest.approx(500 / 5, rel=0.3)
+    assert Matrix(np.eye(100)).overlap == 0.0
+    assert Matrix(np.ones((1, 3))).overlap == 0.0
+    assert Matrix(np.zeros((4, 3))).overlap == 0.0
+
+
+@pytest.mark.parametrize(
+    ("loss", "shape", "factors", "solver"),
+    [
+        ("logistic", (600, 1200), 0, "sdca"),
+        ("squared_hinge", (600, 1200), 0, "sdca"),
+        ("squared_hinge", (600, 1200), 5, "active_sdca"),
+        ("logistic", (600, 1200), 5, "newton_cg"),
+        ("squared_hinge", (600, 600), 0, "sdca"),
+    ],
+)
+def test_choice_for_wide_dense_data(loss, shape, factors, solver):
+    """Whether rows are in each other's way decides."""
+    rng, (n, d) = np.random.default_rng(0), shape
+    X = rng.standard_normal((n, d)) if factors == 0 else rng.standard_normal((n, factors)) @ rng.standard_normal((factors, d))
+    y = np.where(rng.standard_normal(n) > 0.0, 1.0, -1.0)
+    assert choose(sd.LinearProblem(X, y, loss=loss, penalty=sd.penalties.L2(0.1 / n))) == solver

@@ -58,6 +58,7 @@ NEAR = 0.08  # share of dense columns: so many are copied from rows in the time 
 FORESEEN = 0.08
 WORTH_LEAVING, MANY, MOSTLY = 200_000, 128, 0.75  # entries, columns and share of zeros of dense data that are better off sparse
 SAMPLE = 400  # rows that are looked at to see how columns relate
+PAIRED = 32  # rows that are looked at to see how rows relate
 TILED = 200_000  # entries: larger arrays are transposed in tiles (5000 x 2000: 51 -> 22 ms), smaller ones need no kernel for it
 WIDE = 256  # columns of C-ordered arrays whose squares are summed in the time that it takes to read them
 COPIED = 512  # rows or columns of float32 data that are copied at a time for a product with several vectors
@@ -341,6 +342,22 @@ class Matrix:
         p *= p
         size = weighted_squares_of(rows, others, p)
         return float(along @ along) / size if size > 0.0 else 1.0
+
+    @kept
+    def overlap(self) -> float:
+        """How far rows of dense data are in each other's way: n times the mean square of the cosine between two, of some rows.
+
+        About n / d where entries are independent, and n / r where rows share r directions: below 1, rows can be fitted one by one.
+        """
+        n = self.shape[0]
+        index = np.linspace(0, n - 1, min(n, PAIRED)).astype(np.int64)
+        some = np.asarray(self.take_rows(index).values, dtype=np.float64)
+        norms = np.sqrt(np.einsum("ij,ij->i", some, some))
+        some = some / np.where(norms > 0.0, norms, 1.0)[:, None]
+        cosines = some @ some.T
+        pairs = len(index) * (len(index) - 1)
+        total = float(np.sum(cosines * cosines) - np.sum(cosines.diagonal() ** 2))
+        return n * max(total, 0.0) / pairs if pairs else 0.0
 
     @kept
     def row_square_norms(self) -> np.ndarray:

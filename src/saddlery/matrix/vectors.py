@@ -65,10 +65,10 @@ class DenseVectors(NamedTuple):
         return (i + 1) * self.length
 
     def position(self, i, p):
-        return p - i * self.length
+        return np.uint64(p - i * self.length)
 
     def entry(self, p):
-        return self.values[p]
+        return self.values[np.uint64(p)]
 
     def dot(self, i, x):
         start = np.uint64(i) * np.uint64(self.length)

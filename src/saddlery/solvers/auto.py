@@ -111,6 +111,10 @@ class Facts:
         return self.problem.matrix.alignment
 
     @property
+    def overlap(self) -> float:
+        return self.problem.matrix.overlap
+
+    @property
     def gram_passes(self) -> float:
         """Cost of the Gram matrix of all columns and of a solution on it, in passes over the data."""
         n, d, entries = self.problem.n, self.problem.d, self.problem.matrix.nnz

@@ -26,10 +26,10 @@ from typing import Any
 
 import numpy as np
 
-from saddlery.matrix import Matrix
 from saddlery.parts import kernel
 from saddlery.point import Point
 from saddlery.solvers.base import Needs, Solver, State
+from saddlery.solvers.dual_epochs import single_rows
 from saddlery.solvers.newton_search import balancing_shift, expand_at, model_slopes, search_along
 from saddlery.solvers.sampled_curvature import inverse_of_sample, price_of_sample
 from saddlery.solvers.sdca import swept_once
@@ -125,14 +125,6 @@ def minimise_model(rows, chosen, h, alpha, inverse, gradient, diagonal, share, r
     return count, length
 
 
-def _single(matrix: Matrix) -> Any:
-    """The rows in single precision; indices are shared."""
-    if not matrix.is_sparse:
-        return Matrix(np.ascontiguousarray(matrix.values, dtype=np.float32)).rows
-    rows = matrix.rows
-    return rows._replace(values=rows.values.astype(np.float32))
-
-
 class _State(State):
     def __init__(self, problem: Any, w: np.ndarray, b: float):
         n = problem.n
@@ -144,7 +136,7 @@ class _State(State):
         self.dual: Any = None
         self.Xta: Any = None
         self.gradient: Any = None
-        self.rows = _single(problem.matrix)
+        self.rows = single_rows(problem.matrix)
         self.idle, self.first, self.radius = 0, 0.0, float("inf")
         self.price, self.products = price_of_sample(problem.matrix), 0  # products of the last model
         self.inverse = np.empty((0, 0), dtype=np.float32)

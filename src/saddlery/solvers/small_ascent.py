@@ -24,7 +24,7 @@ from saddlery.penalties.base import sum_conjugates
 from saddlery.problems.row_sums import clip_to_domain, conjugate_terms, grouped_sum, primal_value
 from saddlery.solvers.at_once import CertifiedPoints
 from saddlery.solvers.balance import NONE
-from saddlery.solvers.dual_epochs import FAST, LEG, REACH, dual_epoch, dual_steps, gap_at_end, new_seed, shuffle
+from saddlery.solvers.dual_epochs import FAST, LEG, REACH, dual_epoch, dual_steps, gap_at_end, new_seed, shuffle, stretch_of
 
 __all__ = ["EPOCHS", "MOST", "SHARE", "Ascended", "ascend_at_once", "is_small_ascent"]
 
@@ -135,7 +135,7 @@ def ascend_at_once(
     n, d, mu = problem.n, problem.d, problem.penalty.strong_convexity
     a, v, w, z, gaps, terms, out = np.zeros(n), np.zeros(d), np.empty(d), np.empty(n), np.empty(n), np.empty(n), np.empty(3)
     data = (problem.loss, problem.penalty, problem.matrix.rows, problem.y, problem.s)
-    steps, goal = dual_steps(problem.matrix.row_square_norms, problem.s, mu), tol * problem.scale
+    steps, goal = dual_steps(problem.matrix.row_square_norms, problem.s, mu, longer=stretch_of(problem.loss)), tol * problem.scale
     draws = (np.arange(n), new_seed(rng), NONE.numbers)
     epochs, visited = ascend(*data, steps, goal, chooses, *draws, a, v, w, z, gaps, terms, out)
     state = state_at(problem, Ascended(a, v, w, z, gaps, float(out[2])), rng)
