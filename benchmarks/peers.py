@@ -43,7 +43,7 @@ def parse() -> argparse.Namespace:
     """The options."""
     parser = argparse.ArgumentParser(description="Ours to a certified gap against the peers to the same accuracy.")
     parser.add_argument("--cells", default="", metavar="REGEX", help="only cells whose name matches, such as '^a9a:' or ':lasso'")
-    parser.add_argument("--elsewhere", action="store_true", help="the cells on data on which nothing was tuned")
+    parser.add_argument("--elsewhere", action="store_true", help="the same objectives on data that are not in the table")
     parser.add_argument("--peers", default="", metavar="LIST", help="only these peers or packages, separated by commas")
     parser.add_argument("--quick", action="store_true", help="smaller budgets; fits above one second are timed once")
     parser.add_argument("--data", type=Path, default=HERE.parent.parent / "shared" / "data", metavar="DIR", help="the data sets")
