@@ -236,6 +236,6 @@ def test_remembered_choices_know_the_number_of_entries():
     """Of two sparse sets of one shape the Gram matrix of the fuller one is too dear."""
     y = np.arange(2000.0)
     rng = np.random.default_rng(0)
-    few, many = (sp.random_array((2000, 100), density=density, rng=rng, format="csr") for density in (0.05, 0.6))
+    few, many = (sp.random_array((2000, 150), density=density, rng=rng, format="csr") for density in (0.05, 0.8))
     names = [choose(sd.LinearProblem(X, y, "squared", L1(0.1))) for X in (few, many, few)]
     assert names == ["covariance", "prox_newton", "covariance"]

@@ -47,7 +47,7 @@ def test_sequential_dual_updates_are_sdca(any_loss, penalty, make_problem):
     problem = make_problem(any_loss, penalty)
     A, n, mu, lam = problem.matrix.values, problem.n, problem.penalty.strong_convexity, problem.penalty.threshold
     y, z = np.zeros(n), np.zeros(problem.d)
-    state, rng = SDCA().init(problem, None, np.random.default_rng(7)), np.random.default_rng(7)
+    state, rng = SDCA(longer=1.0).init(problem, None, np.random.default_rng(7)), np.random.default_rng(7)
     for _ in range(3):
         SDCA().step(problem, state)
         for i in row_order(rng, problem.matrix):
@@ -67,7 +67,7 @@ def test_sequential_dual_updates_are_sdca(any_loss, penalty, make_problem):
 @pytest.mark.parametrize("matrix", ["dense", "csr"])
 def test_active_sdca_with_full_sets_is_sdca(any_loss, penalty, matrix, make_problem):
     problem = make_problem(any_loss, penalty, matrix)
-    plain = SDCA().init(problem, None, np.random.default_rng(5))
+    plain = SDCA(longer=1.0).init(problem, None, np.random.default_rng(5))
     active = DualSearch(problem, problem.penalty, problem.penalty.strong_convexity, np.zeros(problem.n))
     rng = np.random.default_rng(5)
     for _ in range(3):

@@ -18,6 +18,7 @@ __all__ = [
     "FAST",
     "IN_CACHE",
     "LEG",
+    "LONGER",
     "REACH",
     "dual_epoch",
     "dual_epoch_in_parts",
@@ -160,9 +161,9 @@ def single_rows(matrix: Matrix) -> Any:
     return rows._replace(values=rows.values.astype(np.float32))
 
 
-def stretch_of(loss: Any) -> float:
-    """How many times as long as their bound steps are."""
-    return 1.0 if getattr(loss, "curvature_is_smooth", False) else LONGER
+def stretch_of(loss: Any, longer: float = LONGER) -> float:
+    """How many times as long as the bound asks for steps are: this often if the loss has kinks."""
+    return 1.0 if getattr(loss, "curvature_is_smooth", False) else longer
 
 
 def dual_steps(square_norms: np.ndarray, s: np.ndarray, mu: float, more: Any = 0.0, longer: float = 1.0) -> np.ndarray:

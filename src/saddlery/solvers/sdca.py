@@ -37,6 +37,7 @@ from saddlery.solvers.dual_epochs import (
     FAST,
     IN_CACHE,
     LEG,
+    LONGER,
     REACH,
     dual_epoch,
     dual_epoch_in_parts,
@@ -81,7 +82,7 @@ def swept_once(problem: Any, rng: np.random.Generator) -> Point:
 
 
 class _State(State):
-    def __init__(self, problem: Any, a: np.ndarray, b: float, rng: np.random.Generator, v: np.ndarray | None = None):
+    def __init__(self, problem: Any, a: np.ndarray, b: float, rng: np.random.Generator, longer: float, v: np.ndarray | None = None):
         self.a, self.rng = a, rng
         if v is None:
             v = -problem.matrix.rmatvec(problem.s * a) if a.any() else np.zeros(problem.d)
@@ -91,7 +92,7 @@ class _State(State):
         if problem.fit_intercept:
             sigma = max(SHARE * float(problem.s @ norms) / mu, LEAST_TIMES / problem.loss.smoothness)
             self.offset = offset_around(b, float(problem.s @ a), sigma, problem.matrix, None, self.v, mu)
-        self.longer = stretch_of(problem.loss)
+        self.longer = stretch_of(problem.loss, longer)
         self.steps = dual_steps(norms, problem.s, mu, self.offset.numbers[3], self.longer)
         self.single: Any = None  # the rows in single precision, while epochs read these
         self.may_be_single = not ((norms > 0.0) & ((norms < 1.0 / LARGE) | (norms > LARGE))).any()
@@ -139,7 +140,14 @@ class SDCA(Solver):
     """Proximal stochastic dual coordinate ascent over random permutations of the rows.
 
     For any loss and strongly convex penalties; with an intercept for smooth losses.
+
+    Parameters
+    ----------
+    longer : float
+        Steps of losses with kinks, in units of the paper's: 1 for its method to the letter, and below 2.
     """
+
+    longer: float = LONGER
 
     name = "sdca"
     paper = "Shalev-Shwartz & Zhang 2013; baseline of Lei et al. 2017"
@@ -154,17 +162,18 @@ class SDCA(Solver):
     epochs_at_once = EPOCHS
 
     def has_points(self, problem: Any, count: int) -> bool:
-        return count == 1 and is_small_ascent(problem)
+        return count == 1 and is_small_ascent(problem) and self.longer == LONGER
 
     def points(self, problem: Any, factors: np.ndarray, tol: float, rng: np.random.Generator) -> CertifiedPoints:
         """The solution on small data."""
         return ascend_at_once(problem, tol, rng, False, self._state_at)
 
     def _state_at(self, problem: Any, end: Ascended, rng: np.random.Generator) -> _State:
-        return _State(problem, end.a, 0.0, rng, end.v)
+        return _State(problem, end.a, 0.0, rng, self.longer, end.v)
 
     def init(self, problem: Any, start: Point | None, rng: np.random.Generator) -> _State:
-        return _State(problem, starting_dual(problem, start), problem.constant if start is None else start.b, rng)
+        b = problem.constant if start is None else start.b
+        return _State(problem, starting_dual(problem, start), b, rng, self.longer)
 
     def step(self, problem: Any, state: _State) -> None:
         parts, numbers = (problem.loss, problem.penalty), (problem.y, problem.s, state.steps)
