@@ -28,7 +28,7 @@ TABLE = (
     ("lassocv", "cv", "squared", 1.0, (0.01,), ("cpusmall", "news20", "leu")),
 )
 
-# The same objectives on other data; on the last three of these nothing was tuned.
+# The same objectives on other data.
 OTHER_BINARY = (
     "heart", "australian", "breast_cancer", "ionosphere", "sonar", "splice", "german_raw", "letter", "satimage", "isolet",
     "colon_raw", "dna_sparse", "agaricus", "rcv1", "news20_t", "w8a_t", "ijcnn1_t", "mnist3_t",
