@@ -67,6 +67,15 @@ def test_what_was_found_is_not_searched_again(measured, ridge, tmp_path):
     assert ours["peers"] == first["peers"]
 
 
+def test_stored_times_of_another_machine_do_not_count(measured, ridge, tmp_path):
+    """Slow fits are timed once, but in this run."""
+    known = json.loads(json.dumps(measured[0]))
+    for step in known["peers"]["good"]["steps"]:
+        step["cpu"] += 1e3
+    again = measure_cell(ridge, [fake.Good()], BUDGET, 1, Log(tmp_path / "again"), known)
+    assert all(time["cpu"] < 1e3 for time in again["peers"]["good"]["times"].values())
+
+
 def test_a_cell_goes_on_where_a_worker_died(ridge, tmp_path):
     """The steps that were done count, and the one that was fatal is not tried again."""
     log = Log(tmp_path / "partial")

@@ -115,7 +115,8 @@ def measure_cell(
         for record in ladder["steps"]:
             if "values" in record:  # earlier results hold the suboptimality alone
                 record["suboptimality"] = worst(record["values"], best)
-    jobs = _jobs(task, mine, ladders if peers_too else {}, rivals, threads, budget) + _raw_job(task, mine, threads, budget)
+    jobs = _jobs(task, mine, ladders if peers_too else {}, rivals, threads, budget, known is not None)
+    jobs += _raw_job(task, mine, threads, budget)
     times = _rounds(jobs, budget, log)
     return {
         "cell": task.cell.name,
@@ -275,14 +276,12 @@ def warm_up(task: Task, rival: Rival) -> None:
 
 
 def _peer_times(name: str, ladder: dict[str, Any], times: dict, budget: Budget) -> dict[str, Any]:
-    """The least time of any setting that reached each target."""
+    """The least time of any setting that reached each target; times of these rounds count before those of ladders."""
     out = {}
     for target in budget.targets:
-        arrived = [
-            {**times.get((name, step["setting"]), _once(step)), "setting": step["setting"]}
-            for step in ladder["steps"]
-            if step["suboptimality"] <= target
-        ]
+        reached = [step for step in ladder["steps"] if step["suboptimality"] <= target]
+        timed_now = [step for step in reached if (name, step["setting"]) in times]
+        arrived = [{**times.get((name, step["setting"]), _once(step)), "setting": step["setting"]} for step in timed_now or reached]
         out[key_of(target)] = min(arrived, key=lambda time: (time["runs"] == 1, time["cpu"])) if arrived else None
     steps = [{key: step[key] for key in ("setting", "cpu", "wall", "suboptimality")} for step in ladder["steps"]]
     return {"times": out, "steps": steps, "note": ladder["note"]}
@@ -295,8 +294,13 @@ def _once(step: dict[str, Any]) -> dict[str, Any]:
 # --------------------------------------------------------------------------- rounds
 
 
-def _jobs(task: Task, mine: dict, ladders: dict, rivals: list[Rival], threads: int, budget: Budget) -> list[dict[str, Any]]:
-    """What is to be timed again: ours at every target, and of the contenders the two fastest settings that reach it."""
+def _jobs(
+    task: Task, mine: dict, ladders: dict, rivals: list[Rival], threads: int, budget: Budget, stored: bool
+) -> list[dict[str, Any]]:
+    """What is to be timed again: ours at every target, and of the contenders the two fastest settings that reach it.
+
+    Times of ladders that are `stored` say who contends, but count for nothing else: they may be of another machine.
+    """
     jobs = []
     for target, record in mine.items():
         run = ours.runner(task, record["tol"], threads, 3 * budget.fit_seconds)
@@ -315,7 +319,13 @@ def _jobs(task: Task, mine: dict, ladders: dict, rivals: list[Rival], threads: i
             data = task.prepare(rival)
             first = {step["setting"]: step for step in ladders[rival.name]["steps"]}
             jobs += [
-                {"solver": rival.name, "setting": setting, "first": first[setting], "run": task.run(rival, data, setting)}
+                {
+                    "solver": rival.name,
+                    "setting": setting,
+                    "first": first[setting],
+                    "run": task.run(rival, data, setting),
+                    "stored": stored,
+                }
                 for setting in sorted(wanted[rival.name], reverse=True)
             ]
     return jobs
@@ -330,7 +340,7 @@ def _rounds(jobs: list[dict[str, Any]], budget: Budget, log: Log) -> dict[tuple[
         for job in jobs:
             key, first = (job["solver"], job["setting"]), job["first"]
             repeats = budget.repeats(first["cpu"]) if first.get("reached", True) else 1
-            if repeats == 1 and turn == 0:
+            if repeats == 1 and turn == 0 and not job.get("stored"):
                 times[key].append((first["cpu"], first["wall"]))
             elif turn < repeats:
                 _begin(log, key[0], key[1])
