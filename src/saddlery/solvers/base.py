@@ -81,8 +81,9 @@ class State:
     """What a solver moves: arrays, numbers and a random generator, so that a copy resumes exactly.
 
     `accesses` counts the entries of X that were read; `stalled` says that no further step can improve anything; `premature`
-    that the point before the first step is too rough to be worth a certificate; `expected_gap` is the relative gap that the solver
-    expects of its point, if it can tell. `relative_gap` is the last certified one and `tol` the one asked for, written by the loop
+    that the point before the first step is too rough to be worth a certificate, `far` that it is zero and known to be far from the
+    optimum, which is worth one only to listeners; `expected_gap` is the relative gap that the solver expects of its point, if it
+    can tell. `relative_gap` is the last certified one and `tol` the one asked for, written by the loop
     for solvers that adapt to them; `access_limit` is the number of accesses at which the budget ends, for solvers whose epochs are
     long. `solver` and `best` are the loop's too: whose state this is, and the best pair of points so far.
     """
@@ -95,6 +96,7 @@ class State:
     relative_gap: float = float("inf")
     tol: float = 0.0
     premature: bool = False
+    far: bool = False
     expected_gap: float | None = None
     access_limit: float = float("inf")
 

@@ -33,6 +33,7 @@ from typing import Any
 
 import numpy as np
 
+from saddlery.penalties.base import largest
 from saddlery.point import Point
 from saddlery.problems.row_sums import best_intercept
 from saddlery.problems.screening import ScreenedProducts
@@ -60,6 +61,7 @@ __all__ = ["ProxNewton"]
 
 SMALL_DATA = 1_000_000  # entries: up to here a pass is as cheap as a round, and early rounds take several steps, too (leu: -8 %)
 EARLY = 0.05  # relative gap above which steps are rough: the working set will change anyway
+BELOW = 0.5  # share of the strength that makes all weights zero up to which zero is far from the optimum
 ROUGH = 0.1  # relative gap above which Gram matrices are made of a part of the rows (w8a at 0.01, to 1e-4: 21 -> 15 ms)
 # Share of the last gap that a round leaves if it gained nothing, and how many such in a row say that far gaps are slow, too: where
 # columns correlate, rough models never end (3000 x 1000, correlations of 0.5, logistic at 0.001: 206 -> 13 rounds).
@@ -182,6 +184,7 @@ class ProxNewton(Solver):
             return self.init(problem, Point(np.zeros(problem.d), problem.constant, None), rng)
         if start is None and not w.any():
             state.dual, state.Xta = state.a, state.products.start(state.a, problem.constant_gradient)
+            self._judge_zero(problem, state)
         else:
             self._judge_slopes(problem, state)
         support = np.flatnonzero(w)
@@ -214,6 +217,15 @@ class ProxNewton(Solver):
         self._expand(problem, state)
         self._judge_slopes(problem, state)
         return state
+
+    def _judge_zero(self, problem: Any, state: _State) -> None:
+        """Far below the strength that makes all weights zero, their gap is known well enough: (1 - t)^2 if t slopes are feasible.
+
+        So it is for squares, and for others nearly (20,000 x 50,000 lasso at 0.01: 0.4 of 19 ms).
+        """
+        threshold, top = problem.penalty.threshold, float(largest(problem.penalty, state.Xta))
+        if 0.0 < threshold <= BELOW * top and not state.compact:
+            state.far, state.relative_gap = True, float(1.0 - threshold / top) ** 2
 
     def _reset_floor(self, problem: Any, state: _State) -> None:
         # Where curvature jumps between 0 and 1 a floor keeps steps finite; smooth curvature only needs to stay positive.

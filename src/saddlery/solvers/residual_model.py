@@ -28,6 +28,7 @@ from saddlery.solvers.scaled_columns import ScaledColumns
 
 __all__ = ["minimise_on_columns"]
 
+ALL, NONZEROS, ZEROS = 0, 1, 2  # which columns a sweep goes over
 WORTH, WORTH_LONG = 15, 20  # sweeps that conjugate gradients must spare to be worth their products; of those that are prolonged
 SETTLED = 100.0  # times the goal: the largest move of a sweep over all columns after which those over the non-zeros suffice
 MOST_PRODUCTS, MOST_TO_GOAL = 25, 60  # of conjugate gradients, each two passes over the block; and where they go to the goal
@@ -44,11 +45,14 @@ DIGITS = 0.02  # by which moves may fall before the gradient is brought to u: sl
 
 
 @kernel(fast_sums=True)
-def residual_sweep(penalty, cols, at, weight, pull, sums, curvatures, rest, q, origin, u, t, drift, only_nonzero):
-    """One sweep over the columns: u_j = prox(u_j - slope / c_j, 1 / c_j), then t += move C_j. Returns the largest |move| c_j."""
+def residual_sweep(penalty, cols, at, weight, pull, sums, curvatures, rest, q, origin, u, t, drift, which):
+    """One sweep over the columns: u_j = prox(u_j - slope / c_j, 1 / c_j), then t += move C_j. Returns the largest |move| c_j.
+
+    Over which columns: ALL, or those of NONZEROS or ZEROS only.
+    """
     largest = 0.0
     for k in range(at.shape[0]):
-        if curvatures[k] <= 0.0 or (only_nonzero and u[k] == 0.0):
+        if curvatures[k] <= 0.0 or which == (NONZEROS if u[k] == 0.0 else ZEROS):
             continue
         slope = q[k] + weight * (cols.dot(at[k], t) - pull * sums[k] * drift[0]) + rest[k] * (u[k] - origin[k])
         trial = penalty.coordinate_prox(u[k] - slope / curvatures[k], 1.0 / curvatures[k])
@@ -173,7 +177,9 @@ def residual_cycle(
         if long:
             z[:] = u
             tz[:] = t
-        last = residual_sweep(penalty, cols, at, weight, pull, sums, curvatures, rest, q, origin, u, t, drift, count > 0)
+        last = residual_sweep(
+            penalty, cols, at, weight, pull, sums, curvatures, rest, q, origin, u, t, drift, NONZEROS if count > 0 else ALL
+        )
         if long:
             prolong(penalty, cols, at, weight, pull, sums, l1, l2, rest, q, origin, u, t, drift, z, tz, p, tp)
         first = last if count == 0 else first
@@ -233,6 +239,8 @@ def minimise_on_columns(
         # to the next round, which reads all columns anyway.
         settles = early and last <= FAST ** (count - 1) * first
         if first <= goal or (left <= goal and (settles or (sweeps > cycle and first <= SETTLED * goal))):
+            break
+        if careful and left <= goal and not block.dense and residual_sweep(problem.penalty, *facts, u, t, drift, ZEROS) <= goal:
             break
         if left > goal and _sweeps_to_go(first, last, goal, cycle - 1) > overhead * worth:
             products += _face_step(problem.penalty, model, q, origin, u, t, drift, goal, settled)
