@@ -113,6 +113,7 @@ SOLVERS = Registry(
         "prox_newton": "saddlery.solvers.prox_newton:ProxNewton",
         "small_newton": "saddlery.solvers.small_newton:SmallNewton",
         "newton_cg": "saddlery.solvers.newton_cg:NewtonCG",
+        "lbfgs": "saddlery.solvers.lbfgs:LBFGS",
         "newton_cd": "saddlery.solvers.newton_cd:NewtonCD",
         "covariance": "saddlery.solvers.covariance:Covariance",
         "interior_point": "saddlery.solvers.interior_point:InteriorPoint",

@@ -222,7 +222,7 @@ class NewtonCG(Solver):
         diagonal, p = np.empty((2, d + free), dtype=np.float32)
         model_diagonal(*model, diagonal)
         if state.price < min(AFFORDABLE, state.products):  # the last model would have been worth it
-            state.inverse = inverse_of_sample(state.rows, chosen, weight[chosen], norms[chosen], diagonal)
+            state.inverse = inverse_of_sample(state.rows, chosen, weight[chosen], norms[chosen], diagonal, alpha)
             state.accesses += state.price * problem.matrix.nnz
         goal = (state.inverse, gradient.astype(np.float32), diagonal, np.float32(share), state.radius)
         count, length = minimise_model(*model, *goal, MOST_PRODUCTS, p)
