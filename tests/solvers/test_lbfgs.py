@@ -138,6 +138,48 @@ def test_it_learns_from_more_rows_where_steps_remain_many():
     assert state.grown >= 1
 
 
+@pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
+@pytest.mark.parametrize("intercept", [False, True])
+def test_paths_go_on_with_pairs_and_rows(intercept, loss):
+    X, y = data(9)
+    problem = sd.LinearProblem(X, y, loss=loss, penalty=sd.penalties.L2(1.0), fit_intercept=intercept)
+    result = sd.path(problem, alphas=[0.1, 0.03, 0.01, 1e-3, 3e-3], solver="lbfgs", tol=1e-8)
+    for alpha, w, certificate in zip(result.alphas, result.coefs, result.certificates, strict=True):
+        single = sd.solve(problem.with_penalty(sd.penalties.L2(alpha)), "prox_newton", tol=1e-10)
+        assert certificate.relative_gap <= 1e-8
+        np.testing.assert_allclose(w, single.w, atol=1e-4)
+    alone = sum(sd.solve(problem.with_penalty(sd.penalties.L2(alpha)), "lbfgs", tol=1e-8).passes for alpha in result.alphas)
+    assert sum(solution.passes for solution in result.solutions) < alone
+
+
+def test_pairs_follow_the_strength():
+    """Of a quadratic function, bends are the matrix times moves, whatever the strength."""
+    X, y = data(10, 200, 8, scales=False)
+    first, second = (
+        sd.LinearProblem(X, y, loss="squared", penalty=sd.penalties.L2(alpha), fit_intercept=True) for alpha in (0.5, 0.2)
+    )
+    method = LBFGS()
+    state = method.init(first, None, np.random.default_rng(0))
+    state.tol = 1e-9
+    method.step(first, state)
+    state = method.follow(second, state)
+    count = state.count
+    assert count > 1
+    ones = np.column_stack([X, np.ones(200)])
+    A = ones.T @ ones / 200 + 0.2 * np.diag([1.0] * 8 + [0.0])
+    np.testing.assert_allclose(state.bends[:count], state.moves[:count] @ A, rtol=1e-4, atol=1e-4 * np.abs(state.bends).max())
+    np.testing.assert_allclose(state.rho[:count], 1.0 / (state.moves * state.bends).sum(axis=1)[:count])
+    np.testing.assert_allclose(state.g, A @ state.weights - ones.T @ y / 200, atol=1e-5)
+
+
+def test_wide_data_never_ask_for_a_matrix_of_all_columns(monkeypatch):
+    """Whatever is ahead: 30,000 columns squared would take gigabytes."""
+    X = sp.random_array((60, 30_000), density=0.01, format="csr", rng=np.random.default_rng(0))
+    problem = sd.LinearProblem(X, np.repeat([1.0, -1.0], 30), loss="squared_hinge", penalty=sd.penalties.L2(1e-6))
+    monkeypatch.setattr(lbfgs, "inverse_of_sample", None)
+    assert sd.solve(problem, "lbfgs", tol=1e-6).status is sd.Status.CONVERGED
+
+
 @pytest.mark.parametrize(("n", "d", "expected"), [(3000, 100, True), (1000, 300, True), (3000, 10, False), (400, 300, False)])
 def test_auto_takes_it_for_tall_dense_data(n, d, expected):
     X, y = data(8, n, d)

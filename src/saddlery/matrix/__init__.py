@@ -11,6 +11,7 @@ import scipy.sparse as sp
 
 from saddlery.errors import InputError
 from saddlery.kept import kept
+from saddlery.matrix import relations
 from saddlery.matrix.held_columns import LOCK, HeldColumns
 from saddlery.matrix.vectors import (
     DenseVectors,
@@ -32,7 +33,6 @@ from saddlery.matrix.vectors import (
     take_vectors,
     transpose_tiles,
     weighted_square_norms,
-    weighted_squares_of,
 )
 
 __all__ = [
@@ -57,8 +57,6 @@ NEAR = 0.08  # share of dense columns: so many are copied from rows in the time 
 # Share of the entries that is copied on suspicion: it spares a look through all rows (20,000 x 50,000, lasso at 0.1: 17 -> 15 ms).
 FORESEEN = 0.08
 WORTH_LEAVING, MANY, MOSTLY = 200_000, 128, 0.75  # entries, columns and share of zeros of dense data that are better off sparse
-SAMPLE = 400  # rows that are looked at to see how columns relate
-PAIRED = 32  # rows that are looked at to see how rows relate
 TILED = 200_000  # entries: larger arrays are transposed in tiles (5000 x 2000: 51 -> 22 ms), smaller ones need no kernel for it
 WIDE = 256  # columns of C-ordered arrays whose squares are summed in the time that it takes to read them
 COPIED = 512  # rows or columns of float32 data that are copied at a time for a product with several vectors
@@ -112,6 +110,14 @@ class Matrix:
         return turned(self.cols, counts)
 
     @kept
+    def single_rows(self) -> Vectors:
+        """The rows in single precision; indices are shared. All classes and strengths of a fit read the same copy."""
+        if not self.is_sparse:
+            return dense_stack(np.ascontiguousarray(self.values, dtype=np.float32))
+        rows: Any = self.rows
+        return rows._replace(values=rows.values.astype(np.float32))
+
+    @kept
     def cols(self) -> Vectors:
         """X as a stack of columns."""
         if self.is_sparse:
@@ -133,8 +139,7 @@ class Matrix:
     @kept
     def _zeros(self) -> float:
         """The share of zeros of dense data, in some rows."""
-        sample = self.values[np.linspace(0, self.shape[0] - 1, min(self.shape[0], SAMPLE)).astype(np.int64)]
-        return 1.0 - np.count_nonzero(sample) / sample.size
+        return relations.share_of_zeros(self.values)
 
     @kept
     def _sparse(self) -> Matrix:
@@ -325,39 +330,13 @@ class Matrix:
 
     @kept
     def alignment(self) -> float:
-        """How far columns of sparse data correlate: |X p|^2 / sum_ij x_ij^2 p_j^2 on some rows, p the sum of others.
-
-        It is 1 where entries have random signs, and about as large as rows have entries where all are positive.
-        """
-        n = self.shape[0]
-        index = np.linspace(0, n - 1, min(n, SAMPLE)).astype(np.int64)
-        if self.has("rows"):
-            rows = self.rows
-        else:
-            rows, index = self.take_rows(index).rows, np.arange(len(index))  # at once: all columns are looked through
-        p, along = np.zeros(self.shape[1]), np.empty(len(index) // 2)
-        combine_of(rows, index[::2].copy(), np.ones(len(index) - len(along)), p)
-        others = index[1::2].copy()
-        dots_of(rows, others, p, along)
-        p *= p
-        size = weighted_squares_of(rows, others, p)
-        return float(along @ along) / size if size > 0.0 else 1.0
+        """How far columns correlate; see :func:`saddlery.matrix.relations.alignment`."""
+        return relations.alignment(self)
 
     @kept
     def overlap(self) -> float:
-        """How far rows of dense data are in each other's way: n times the mean square of the cosine between two, of some rows.
-
-        About n / d where entries are independent, and n / r where rows share r directions: below 1, rows can be fitted one by one.
-        """
-        n = self.shape[0]
-        index = np.linspace(0, n - 1, min(n, PAIRED)).astype(np.int64)
-        some = np.asarray(self.take_rows(index).values, dtype=np.float64)
-        norms = np.sqrt(np.einsum("ij,ij->i", some, some))
-        some = some / np.where(norms > 0.0, norms, 1.0)[:, None]
-        cosines = some @ some.T
-        pairs = len(index) * (len(index) - 1)
-        total = float(np.sum(cosines * cosines) - np.sum(cosines.diagonal() ** 2))
-        return n * max(total, 0.0) / pairs if pairs else 0.0
+        """How far rows of dense data are in each other's way; see :func:`saddlery.matrix.relations.overlap`."""
+        return relations.overlap(self)
 
     @kept
     def row_square_norms(self) -> np.ndarray:

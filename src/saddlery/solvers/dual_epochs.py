@@ -24,12 +24,12 @@ __all__ = [
     "dual_epoch_in_parts",
     "dual_epochs",
     "dual_steps",
+    "fits_single",
     "gap_at_end",
     "new_seed",
     "random_order",
     "row_order",
     "shuffle",
-    "single_rows",
     "stretch_of",
 ]
 
@@ -153,12 +153,9 @@ def dual_epoch_in_parts(
     return met
 
 
-def single_rows(matrix: Matrix) -> Any:
-    """The rows in single precision; indices are shared."""
-    if not matrix.is_sparse:
-        return Matrix(np.ascontiguousarray(matrix.values, dtype=np.float32)).rows
-    rows = matrix.rows
-    return rows._replace(values=rows.values.astype(np.float32))
+def fits_single(square_norms: np.ndarray, large: float) -> bool:
+    """Whether all squared norms of rows that are not zero lie between 1 / large and large."""
+    return not ((square_norms > 0.0) & ((square_norms < 1.0 / large) | (square_norms > large))).any()
 
 
 def stretch_of(loss: Any, longer: float = LONGER) -> float:

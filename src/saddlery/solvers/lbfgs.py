@@ -33,7 +33,7 @@ import numpy as np
 from saddlery.parts import kernel
 from saddlery.point import Point
 from saddlery.solvers.base import Needs, Solver, State
-from saddlery.solvers.dual_epochs import single_rows
+from saddlery.solvers.dual_epochs import fits_single
 from saddlery.solvers.newton_cg import model_diagonal, precondition
 from saddlery.solvers.sampled_curvature import inverse_of_sample, operations
 
@@ -49,10 +49,12 @@ ROUNDING = {True: 3e-7, False: 1e-14}  # of the value, in single and in double p
 AT_ZERO, AGAIN = 4, 8  # rows for each column of which the preconditioner is made, at zero and later
 GROWTH = 4  # by which that number grows once steps of full length were still many (4000 x 256, heavy tails: 31 -> 18 ms)
 CHEAP = {True: 6.0, False: 3.0}  # passes that it may cost at zero, of sparse and of dense data
+DEAR = 60.0  # passes that it may cost at all
 WORTH = 6.0  # passes that a new one must spare
 BLEND = 1e-3  # share of the diagonal: more would slow down columns that correlate (0.02; 40,000 x 100 pixels: 130 -> 36 ms)
 FLAT = 1e-2  # least curvature of a row for the preconditioner, as a share of the largest possible, where curvature jumps
 TINY = float(np.finfo(float).tiny)
+LARGE = 1e30  # squared norms of rows, or their inverse, from which on curvatures leave the range of single precision
 
 
 @kernel(fast_sums=True)
@@ -185,7 +187,9 @@ class _State(State):
         self.weights, self.g = np.append(w, b)[:size], np.empty(size)
         self.value, self.count, self.idle = math.inf, 0, 0
         self.moves, self.bends, self.rho = np.zeros((MEMORY, size)), np.zeros((MEMORY, size)), np.zeros(MEMORY)
-        self.single, self.rows = True, single_rows(problem.matrix)
+        self.single = self.in_range = fits_single(problem.matrix.row_square_norms, LARGE)
+        self.rows = problem.matrix.single_rows if self.single else problem.matrix.rows
+        self.alpha = problem.penalty.strong_convexity
         self.inverse, self.diagonal = np.empty((0, 0)), np.ones(size)  # the preconditioner
         self.learnt, self.grown = 0, 0  # how often it was made, and how often of more rows than before
         self.full = False  # whether all steps of the last epoch were
@@ -212,6 +216,20 @@ class LBFGS(Solver):
     def init(self, problem: Any, start: Point | None, rng: np.random.Generator) -> _State:
         w, b = (np.zeros(problem.d), problem.constant) if start is None else (start.w, start.b)
         state = _State(problem, w, b)
+        self._evaluate(problem, state)
+        return state
+
+    def follow(self, problem: Any, state: _State) -> _State:
+        """The state for another strength: the preconditioner serves on, and of the pairs only the share of l2 changes."""
+        alpha, d = problem.penalty.strong_convexity, problem.d
+        state.bends[:, :d] += (alpha - state.alpha) * state.moves[:, :d]
+        inner = np.einsum("kj,kj->k", state.moves, state.bends)
+        if inner[: state.count].min(initial=1.0) > 0.0:
+            np.divide(1.0, inner, out=state.rho, where=inner > 0.0)
+        else:  # rounding
+            state.count = 0
+        state.alpha, state.share, state.left, state.expected_gap = alpha, GOAL, math.inf, math.inf
+        state.idle, state.ahead, state.accesses, state.stalled, state.relative_gap = 0, 0.0, 0.0, False, math.inf
         self._evaluate(problem, state)
         return state
 
@@ -277,7 +295,7 @@ class LBFGS(Solver):
         n, d, matrix = problem.n, problem.d + int(problem.fit_intercept), problem.matrix
         count = min(n, max(AGAIN * d, n // 8) * GROWTH**grown) if again else AT_ZERO * d
         price = (count + d) * d * d / (operations(matrix) * max(matrix.nnz, 1))
-        if not again and (price > CHEAP[matrix.is_sparse] or 2 * count > n):
+        if price > DEAR or (not again and (price > CHEAP[matrix.is_sparse] or 2 * count > n)):
             count, price = 0, 0.0
         return count, price + 2.0
 
@@ -291,15 +309,16 @@ class LBFGS(Solver):
         curvatures(problem.loss, state.rows, problem.y, problem.s, state.weights, self._room(state), h)
         # Where curvature jumps all rows may lie where there is none, as those of the smooth hinge do at zero.
         np.maximum(h, (1e-9 if _is_smooth(problem.loss) else FLAT) * problem.loss.smoothness * problem.s, out=h)
-        single = np.empty(len(state.weights), dtype=np.float32)
-        model_diagonal(state.rows, np.arange(problem.n), h.astype(np.float32), np.float32(alpha), single)
-        state.diagonal, state.inverse = np.maximum(single.astype(np.float64), TINY), np.empty((0, 0))
+        kind = np.float32 if state.single else np.float64
+        diagonal = np.empty(len(state.weights), dtype=kind)
+        model_diagonal(state.rows, np.arange(problem.n), h.astype(kind), kind(alpha), diagonal)
+        state.diagonal, state.inverse = np.maximum(diagonal.astype(np.float64), TINY), np.empty((0, 0))
         state.accesses += 2.0 * matrix.nnz
-        if count > 0:
+        if count > 0 and state.in_range:
             norms = matrix.row_square_norms + int(problem.fit_intercept)
             norms = norms + (h @ norms) / h.sum()
             used = np.flatnonzero(h * norms > 0.0)
-            facts = ((h * norms)[used], norms[used], single, alpha, count, BLEND)
+            facts = ((h * norms)[used], norms[used], state.diagonal, alpha, count, BLEND)
             state.inverse = inverse_of_sample(state.rows, used, *facts).astype(np.float64)
             state.accesses += count * problem.d / operations(matrix) * problem.d
 

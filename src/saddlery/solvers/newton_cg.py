@@ -29,7 +29,6 @@ import numpy as np
 from saddlery.parts import kernel
 from saddlery.point import Point
 from saddlery.solvers.base import Needs, Solver, State
-from saddlery.solvers.dual_epochs import single_rows
 from saddlery.solvers.newton_search import balancing_shift, expand_at, model_slopes, search_along
 from saddlery.solvers.sampled_curvature import inverse_of_sample, price_of_sample
 from saddlery.solvers.sdca import swept_once
@@ -136,7 +135,7 @@ class _State(State):
         self.dual: Any = None
         self.Xta: Any = None
         self.gradient: Any = None
-        self.rows = single_rows(problem.matrix)
+        self.rows = problem.matrix.single_rows
         self.idle, self.first, self.radius = 0, 0.0, float("inf")
         self.price, self.products = price_of_sample(problem.matrix), 0  # products of the last model
         self.inverse = np.empty((0, 0), dtype=np.float32)

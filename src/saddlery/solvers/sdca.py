@@ -43,10 +43,10 @@ from saddlery.solvers.dual_epochs import (
     dual_epoch_in_parts,
     dual_epochs,
     dual_steps,
+    fits_single,
     gap_at_end,
     new_seed,
     row_order,
-    single_rows,
     stretch_of,
 )
 from saddlery.solvers.small_ascent import EPOCHS, Ascended, ascend_at_once, is_small_ascent
@@ -95,7 +95,7 @@ class _State(State):
         self.longer = stretch_of(problem.loss, longer)
         self.steps = dual_steps(norms, problem.s, mu, self.offset.numbers[3], self.longer)
         self.single: Any = None  # the rows in single precision, while epochs read these
-        self.may_be_single = not ((norms > 0.0) & ((norms < 1.0 / LARGE) | (norms > LARGE))).any()
+        self.may_be_single = fits_single(norms, LARGE)
         self.expected_gap = float("inf")
         self.met = float("inf")
         self.order = np.arange(0)  # of the rows in the last epoch
@@ -107,7 +107,7 @@ class _State(State):
             return matrix.rows
         if len(self.order) and gap is not None and min(gap, self.relative_gap) > SINGLE:
             if self.single is None:
-                self.single = single_rows(matrix)
+                self.single = matrix.single_rows
             return self.single
         if self.single is not None:
             self.single, self.v = None, -matrix.rmatvec(problem.s * self.a)
