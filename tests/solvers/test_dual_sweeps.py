@@ -167,7 +167,7 @@ def test_auto_takes_newton_cg_where_gram_matrices_are_dear():
 
     assert chosen("logistic") == "newton_cg"
     assert chosen("squared_hinge") == "newton_cg"
-    assert chosen("squared_hinge", X[:2000]) == "active_sdca"
+    assert chosen("squared_hinge", X[:2200]) == "active_sdca"
     assert chosen("logistic", fit_intercept=True) == "newton_cg"
     assert chosen("logistic", X[:, :100]) == chosen("squared_hinge", X[:, :100], fit_intercept=True) == "lbfgs"
     assert chosen("logistic", X[:600], fit_intercept=True) == "newton_cg"  # wide and dense, where dual ascent crawls
@@ -183,7 +183,9 @@ def test_auto_takes_dual_sweeps_where_l2_is_strong_and_newton_for_wide_regressio
     assert chosen("squared_hinge") == "sdca"
     assert chosen("squared_hinge", alpha=1e-4) == chosen("squared_hinge", fit_intercept=True) == "lbfgs"
     wide = rng.standard_normal((600, 1200))
-    assert chosen("squared", wide, 1e-3) == chosen("squared", wide, 1e-3, fit_intercept=True) == "prox_newton"
+    assert chosen("squared", wide, 1e-3) == chosen("huber", wide, 1e-3, fit_intercept=True) == "sdca"
+    shared = rng.standard_normal((600, 5)) @ rng.standard_normal((5, 1200))  # rows are in each other's way
+    assert chosen("squared", shared, 1e-3) == chosen("squared", shared, 1e-3, fit_intercept=True) == "prox_newton"
     words = sp.random_array((600, 1200), density=0.01, format="csr", rng=rng)
     for loss in ("squared", "huber", "logistic", "smooth_hinge"):
         assert chosen(loss, words, 1.0, fit_intercept=True) == "sdca"
@@ -392,6 +394,12 @@ def test_overlap_of_rows():
         ("squared_hinge", (600, 1200), 5, "active_sdca"),
         ("logistic", (600, 1200), 5, "newton_cg"),
         ("squared_hinge", (600, 600), 0, "sdca"),
+        ("squared_hinge", (400, 250), 0, "sdca"),
+        ("logistic", (400, 250), 0, "newton_cg"),
+        ("logistic", (300, 1200), 0, "sdca"),
+        ("hinge", (300, 1200), 0, "sdca"),
+        ("logistic", (300, 1200), 5, "row_space"),
+        ("logistic", (1000, 400), 3, "lbfgs"),
     ],
 )
 def test_choice_for_wide_dense_data(loss, shape, factors, solver):
