@@ -14,7 +14,7 @@ from saddlery.point import Point
 from saddlery.problems.together import mean_losses
 from saddlery.solvers.auto import choose
 from saddlery.solvers.covariance import Covariance
-from saddlery.solvers.moments import certified_values, moments_of
+from saddlery.solvers.moments import certified_values, moments_of, self_product
 
 PENALTIES = (L1(0.05), L2(0.3), ElasticNet(0.1, 0.4))
 
@@ -239,3 +239,13 @@ def test_remembered_choices_know_the_number_of_entries():
     few, many = (sp.random_array((2000, 150), density=density, rng=rng, format="csr") for density in (0.05, 0.8))
     names = [choose(sd.LinearProblem(X, y, "squared", L1(0.1))) for X in (few, many, few)]
     assert names == ["covariance", "prox_newton", "covariance"]
+
+
+@pytest.mark.parametrize("shape", [(5, 3), (1024, 32), (2500, 7), (2500, 33), (0, 4)])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_products_of_thin_arrays_with_themselves(shape, order):
+    """Some rows at a time or all at once, what is left over included."""
+    X = np.asarray(np.random.default_rng(0).standard_normal(shape), order=order)
+    product = self_product(X)
+    assert product.flags.c_contiguous
+    np.testing.assert_allclose(product, X.T @ X, rtol=1e-12, atol=1e-10)

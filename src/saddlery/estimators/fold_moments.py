@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from saddlery.matrix import ROOM, Matrix
-from saddlery.solvers.moments import Moments, certified_values, minimise_moments
+from saddlery.solvers.moments import Moments, certified_values, minimise_moments, self_product
 
 __all__ = ["FoldMoments", "moments_of_folds"]
 
@@ -74,8 +74,7 @@ def moments_of_folds(
         rows *= np.sqrt(weights)[:, None]
     sums = np.empty((len(parts), size, size))
     for A, part in zip(sums, parts, strict=True):
-        block = rows.take(part, axis=0)
-        np.matmul(block.T, block, out=A)
+        A[:] = self_product(rows.take(part, axis=0))
     others = (np.delete(sums, k, axis=0).sum(axis=0) for k in range(len(splits)))
     return [FoldMoments(_moments(A, n, intercept), held_out) for A, held_out in zip(others, sums, strict=False)]
 

@@ -20,19 +20,23 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.linalg.blas import dgemm
 
 from saddlery.parts import kernel
 from saddlery.penalties.base import ROUNDING, largest, sum_values
 from saddlery.solvers.gram_model import SMALL_FACE, minimise, solve_multiples, worst_violation
 from saddlery.solvers.streamed_block import make_block
 
-__all__ = ["Moments", "certified_values", "descend", "minimise_moments", "moments_of"]
+__all__ = ["Moments", "certified_values", "descend", "minimise_moments", "moments_of", "self_product"]
 
 EPS = float(np.finfo(float).eps)
 ACCURACY = 1e-12  # of the solution on the Gram matrix, relative to the first violation
 KNOWN = 1e-15  # what the gradient is known to, relative to its size at zero
 CANCELLED = 1e-6  # share of a column's second moment below which its variance is not to be computed as a difference
 ROWS = 4096  # rows that are weighted, centred or converted at a time
+# Up to so many columns X'X is a sum of general products of so many rows at a time, which stay in cache and of which BLAS is quicker
+# than of symmetric ones (8192 x 12: 98 -> 54 us of a fit that takes 155; 20,000 x 30: 1.0 -> 0.75 ms).
+THIN, FEW_ROWS = 32, 1024
 
 
 class Moments(NamedTuple):
@@ -165,8 +169,8 @@ def moments_of(problem: Any) -> Moments:
     matrix, y, s, n = problem.matrix, problem.y, problem.s, problem.n
     dense = matrix.compiled and not matrix.is_sparse
     if not problem.fit_intercept and dense and matrix.values.dtype == np.float64 and problem.equal_weights:
-        columns, share = matrix.values.T, float(s[0])
-        gram, c, yy = columns.dot(matrix.values), columns.dot(y), float(y.dot(y)) * share
+        share = float(s[0])
+        gram, c, yy = self_product(matrix.values), matrix.values.T.dot(y), float(y.dot(y)) * share
         gram *= share
         c *= share
         return Moments(gram, c, yy, None, 0.0, np.sqrt(gram.diagonal()), math.sqrt(yy), n)
@@ -187,6 +191,25 @@ def moments_of(problem: Any) -> Moments:
     return Moments(gram, c, yy, mean, level, np.sqrt(gram.diagonal() + off), math.sqrt(yy + y_off), n)
 
 
+def self_product(values: np.ndarray) -> np.ndarray:
+    """X'X of an array of float64.
+
+    Examples
+    --------
+    >>> self_product(np.array([[1.0, 2.0], [0.0, 3.0]]))
+    array([[ 1.,  2.],
+           [ 2., 13.]])
+    """
+    n, d = values.shape
+    if d > THIN or not values.flags.c_contiguous:
+        return values.T.dot(values)
+    out = np.zeros((d, d), order="F")
+    for first in range(0, n, FEW_ROWS):
+        block = values[first : first + FEW_ROWS].T
+        out = dgemm(1.0, block, block, 1.0, out, trans_b=1, overwrite_c=1)
+    return out.T
+
+
 def _raw_gram(problem: Any) -> np.ndarray:
     """X'SX of sparse data, or of data that are read in parts."""
     block = make_block(problem, np.arange(problem.d), gram_form=True, exact=True)
@@ -205,6 +228,6 @@ def _summed_by_rows(problem: Any, mean: np.ndarray | None, level: float) -> tupl
         if mean is not None:
             block -= mean
         block *= roots[:, None]
-        gram += block.T @ block
+        gram += self_product(block)
         c += block.T @ (roots * (problem.y[part] - level))
     return gram, c
