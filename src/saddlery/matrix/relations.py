@@ -74,4 +74,4 @@ def share_of_zeros(values: np.ndarray) -> float:
     0.75
     """
     sample = values[np.linspace(0, len(values) - 1, min(len(values), SAMPLE)).astype(np.int64)]
-    return 1.0 - np.count_nonzero(sample) / sample.size
+    return 1.0 - float(np.count_nonzero(sample)) / sample.size
