@@ -14,7 +14,7 @@ from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["small_products_on_one_thread"]
+__all__ = ["products_on_one_thread", "small_products_on_one_thread"]
 
 SMALL = 2_000_000  # entries of X
 TINY = 9_000  # entries: with fewer, setting the limit takes longer than it can save
@@ -36,7 +36,12 @@ def _is_single() -> bool:
 
 def small_products_on_one_thread(entries: int) -> AbstractContextManager[None]:
     """Limit BLAS to one thread inside the block if the data hold few entries."""
-    return nullcontext() if not TINY < entries <= SMALL or _is_single() else _one_thread()
+    return products_on_one_thread() if TINY < entries <= SMALL else nullcontext()
+
+
+def products_on_one_thread() -> AbstractContextManager[None]:
+    """Limit BLAS to one thread inside the block."""
+    return nullcontext() if _is_single() else _one_thread()
 
 
 @contextmanager

@@ -5,6 +5,7 @@ import threading
 import numpy as np
 import pytest
 import sklearn
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import saddlery as sd
 from saddlery.estimators import jobs
@@ -92,3 +93,15 @@ def test_ctrl_c_ends_a_search(monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         sd.LinearRegressorCV(n_alphas=4, cv=3, n_jobs=2).fit(X, X[:, 0])
     assert len(waited[0]) == 3
+
+
+def test_jobs_in_threads_have_one_thread_of_blas_each():
+    """And the limit ends with them."""
+
+    def blas_threads():
+        return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
+
+    with threadpool_limits(2, user_api="blas"):
+        before = blas_threads()
+        assert run_jobs([blas_threads] * 2, 2, SMALL, threading.Event()) == [{1}, {1}]
+        assert blas_threads() == before
