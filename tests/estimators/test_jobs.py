@@ -89,9 +89,9 @@ def test_ctrl_c_ends_a_search(monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(jobs, "wait", interrupted)
-    X = np.random.default_rng(0).standard_normal((60, 100))
+    X = np.random.default_rng(0).standard_normal((300, 1000))  # folds that are not done before Ctrl-C is heard
     with pytest.raises(KeyboardInterrupt):
-        sd.LinearRegressorCV(n_alphas=4, cv=3, n_jobs=2).fit(X, X[:, 0])
+        sd.LinearRegressorCV(n_alphas=40, cv=3, n_jobs=2).fit(X, X[:, :20].sum(axis=1))
     assert len(waited[0]) == 3
 
 
